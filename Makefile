@@ -1,0 +1,52 @@
+# Two commands do their own set-up: `make run` and `make test`. Everything lives in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+QUIET := --quiet --disable-pip-version-check
+
+.PHONY: help run test check format bench clean
+
+help:  ## Say what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+run: $(VENV)/.run  ## Run the example: a session from open to close
+	@$(BIN)/python examples/first_session.py
+
+test: $(VENV)/.dev  ## Run the tests
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+check: $(VENV)/.dev  ## Lint, types, import rules
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+format: $(VENV)/.dev  ## Put the code into its usual form
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(VENV)/.dev .venv-bench/.ready  ## Compare with peers, in one run
+	@$(BIN)/python benchmarks/sandbox.py
+
+clean:  ## Remove what was made
+	rm -rf $(VENV) .venv-bench .pytest_cache .mypy_cache .ruff_cache
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rlm needs Python 3.11 or later; this is " + sys.version.split()[0] + ". Set PYTHON=python3.12, say.")'
+	@echo "Making $(VENV) (once)..."
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml | $(BIN)/python
+	@$(BIN)/python -m pip install $(QUIET) -e '.[data]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	@$(BIN)/python -m pip install $(QUIET) --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install $(QUIET) -e '.[data,notebooks]' --group dev
+	@touch $@ $(VENV)/.run
+
+.venv-bench/.ready: benchmarks/requirements-peers.txt
+	@echo "Making .venv-bench with the peers (once)..."
+	@$(PYTHON) -m venv .venv-bench
+	@.venv-bench/bin/python -m pip install $(QUIET) -r benchmarks/requirements-peers.txt
+	@touch $@

@@ -1,0 +1,289 @@
+"""The host's end of host calls: what a cell asks for is counted, capped, worked on in parallel, and answered.
+
+The functions are the caller's and trusted; the requests are not. Arguments arrive as JSON, results leave as JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import json
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from . import frames
+from .errors import HostCallLimit, ProtocolViolation
+from .limits import Limits
+
+_BACKLOG = 100_000
+
+
+class StopCell(BaseException):
+    """Raised by a host function: the cell that called it ends there and then. No code of the cell runs after it."""
+
+
+class Carrier(Protocol):
+    """How answers reach the kernel."""
+
+    def answer(self, body: dict[str, Any]) -> None:
+        """Send one answer; called from any thread."""
+
+
+@dataclass(slots=True)
+class _Call:
+    number: Any
+    name: str
+    args: list[Any]
+    kwargs: dict[str, Any]
+
+
+class HostCalls:
+    """The functions that one session offers, and the calls that are under way."""
+
+    def __init__(
+        self,
+        functions: Mapping[str, Callable[..., Any]],
+        limits: Limits,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self.functions = dict(functions)
+        self._limits = limits
+        self._loop = loop
+        self._own_loop: asyncio.AbstractEventLoop | None = None
+        self._executor: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[_Call, Carrier]] = deque()
+        self._running: set[Future[Any]] = set()
+        self._in_flight = 0
+        self._waited = 0.0
+        self._waits_since = 0.0
+        self._closed = False
+        self.made = 0
+        self.refused: HostCallLimit | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that have not been answered."""
+        return self._in_flight
+
+    def waited(self) -> float:
+        """Seconds, so far, during which at least one call was under way."""
+        with self._lock:
+            return self._waited + (time.monotonic() - self._waits_since if self._in_flight else 0.0)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """What the kernel needs to know to offer the functions."""
+        return [
+            {"name": name, "doc": inspect.getdoc(function), "signature": _signature(function)}
+            for name, function in self.functions.items()
+        ]
+
+    def request(self, body: dict[str, Any], carrier: Carrier) -> None:
+        """Take a request from the kernel. Raises `ProtocolViolation` when no honest kernel could have sent it."""
+        call = _checked(body)
+        with self._lock:
+            if self._closed:
+                return
+            if self.made >= self._limits.host_calls:
+                message = f"all {self._limits.host_calls:,} host calls of this session have been made"
+                self.refused = HostCallLimit(message, survived=True)
+                refusal: dict[str, Any] | None = _error(call.number, "HostCallRefused", message)
+            elif call.name not in self.functions:
+                refusal = _error(call.number, "NameError", f"the host has no function {call.name[:100]!r}")
+            elif len(self._waiting) >= _BACKLOG:
+                raise ProtocolViolation(f"more than {_BACKLOG:,} host calls wait to be made")
+            else:
+                refusal = None
+                self.made += 1
+                if self._in_flight == 0:
+                    self._waits_since = time.monotonic()
+                self._in_flight += 1
+                self._waiting.append((call, carrier))
+        if refusal is not None:
+            carrier.answer(refusal)
+        else:
+            self._start_some()
+
+    def close(self) -> None:
+        """Cancel what is under way; what cannot be cancelled is not waited for, and its result is dropped."""
+        with self._lock:
+            self._closed = True
+            self._waiting.clear()
+            running = list(self._running)
+        for future in running:
+            future.cancel()
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+        if self._own_loop is not None:
+            self._own_loop.call_soon_threadsafe(self._own_loop.stop)
+
+    def _start_some(self) -> None:
+        while True:
+            with self._lock:
+                if self._closed or not self._waiting or len(self._running) >= self._limits.parallel_calls:
+                    return
+                call, carrier = self._waiting.popleft()
+                future = self._submit(call)
+                self._running.add(future)
+            future.add_done_callback(lambda done, call=call, carrier=carrier: self._done(done, call, carrier))
+
+    def _submit(self, call: _Call) -> Future[Any]:
+        function = self.functions[call.name]
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):
+            loop = self._loop or self._private_loop()
+            return asyncio.run_coroutine_threadsafe(_awaited(function, call), loop)
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(self._limits.parallel_calls, thread_name_prefix="rlm-host-call")
+        return self._executor.submit(_called, function, call)
+
+    def _private_loop(self) -> asyncio.AbstractEventLoop:
+        if self._own_loop is None:
+            self._own_loop = asyncio.new_event_loop()
+            threading.Thread(target=_run_loop, args=(self._own_loop,), daemon=True, name="rlm-host-loop").start()
+        return self._own_loop
+
+    def _done(self, future: Future[Any], call: _Call, carrier: Carrier) -> None:
+        answer = self._answer(future, call)
+        with self._lock:
+            self._running.discard(future)
+            self._in_flight -= 1
+            if self._in_flight == 0:
+                self._waited += time.monotonic() - self._waits_since
+            closed = self._closed
+        if not closed:
+            carrier.answer(answer)
+            self._start_some()
+
+    def _answer(self, future: Future[Any], call: _Call) -> dict[str, Any]:
+        if future.cancelled():
+            return _error(call.number, "HostError", f"{call.name}() was cancelled")
+        error = future.exception()
+        if isinstance(error, StopCell):
+            return {"id": call.number, "stop": True}
+        if error is not None:
+            return _error(call.number, type(error).__name__, str(error))
+        value = future.result()
+        if isinstance(value, _Stopped):
+            return {"id": call.number, "stop": True}
+        try:
+            size = len(json.dumps(value))
+        except (TypeError, ValueError, RecursionError) as problem:
+            return _error(call.number, "HostError", f"{call.name}() returned something that is not JSON: {problem}")
+        if size > self._limits.call_bytes:
+            cap = self._limits.call_bytes
+            return _error(call.number, "HostCallRefused", f"{call.name}() returned {size:,} bytes; at most {cap:,} fit")
+        return {"id": call.number, "value": value}
+
+
+class SocketCarrier:
+    """Host calls over a socket pair: 4 bytes of length, then JSON. Reads belong to the loop that runs the cell."""
+
+    def __init__(self, sock: socket.socket, calls: HostCalls, limits: Limits, wake: Callable[[], None]) -> None:
+        sock.setblocking(False)
+        self.socket = sock
+        self._calls = calls
+        self._wake = wake
+        self._reader = frames.Reader(limits.call_bytes)
+        self._out = bytearray()
+        self._lock = threading.Lock()
+
+    def readable(self) -> bool:
+        """Take what has arrived; False when the kernel closed its end."""
+        try:
+            alive = frames.receive(self.socket, self._reader)
+        except BlockingIOError:
+            return True
+        except ConnectionError:
+            return False
+        try:
+            for body in self._reader.frames():
+                self._calls.request(body, self)
+        except frames.FrameError as error:
+            raise ProtocolViolation(f"a malformed host call: {error}") from None
+        return alive
+
+    def send_descriptors(self, descriptors: Sequence[int]) -> None:
+        """Pass open files to the kernel, which takes them when it is told what they are."""
+        with self._lock:
+            self._push()
+            frames.send(self.socket, {}, descriptors)
+
+    @property
+    def wants_to_write(self) -> bool:
+        """Whether an answer did not fit into the socket yet."""
+        return bool(self._out)
+
+    def writable(self) -> None:
+        """Send more of what is held."""
+        with self._lock:
+            self._push()
+
+    def answer(self, body: dict[str, Any]) -> None:
+        """Send an answer, from any thread; what the socket does not take is left to the loop."""
+        data = frames.encode(body)
+        with self._lock:
+            self._out += data
+            self._push()
+            held = bool(self._out)
+        if held:
+            self._wake()
+
+    def _push(self) -> None:
+        with contextlib.suppress(BlockingIOError, OSError):
+            while self._out:
+                sent = self.socket.send(self._out)
+                del self._out[:sent]
+
+
+def _checked(body: dict[str, Any]) -> _Call:
+    number, name, args, kwargs = (body.get(key) for key in ("id", "name", "args", "kwargs"))
+    if not (isinstance(name, str) and isinstance(args, list) and isinstance(kwargs, dict)):
+        raise ProtocolViolation("a host call without a name, arguments or keywords")
+    if not isinstance(number, int | str) or len(str(number)) > 100:
+        raise ProtocolViolation("a host call without an id")
+    return _Call(number, name, args, kwargs)
+
+
+def _error(number: Any, name: str, message: str) -> dict[str, Any]:
+    return {"id": number, "error": {"name": name, "message": message[:10_000]}}
+
+
+def _called(function: Callable[..., Any], call: _Call) -> Any:
+    return function(*call.args, **call.kwargs)
+
+
+async def _awaited(function: Callable[..., Any], call: _Call) -> Any:
+    try:
+        return await function(*call.args, **call.kwargs)
+    except StopCell:
+        # asyncio lets a BaseException tear its loop down; an ordinary value does not.
+        return _Stopped()
+
+
+class _Stopped:
+    """Stands for a `StopCell` that an asynchronous function raised."""
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    finally:
+        loop.close()
+
+
+def _signature(function: Callable[..., Any]) -> str | None:
+    try:
+        return str(inspect.signature(function))
+    except (TypeError, ValueError):
+        return None

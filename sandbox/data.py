@@ -1,0 +1,144 @@
+"""Inputs: JSON values as they are, text and bytes that are large as sealed memory files.
+
+A memory file is written once, sealed, and passed to kernels by descriptor; sessions that get the same `Text` or `Blob`
+share its pages. Nothing is copied per session but what a kernel decodes for itself.
+"""
+
+from __future__ import annotations
+
+import json
+import keyword
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .errors import InputError
+
+SMALL_BYTES = 256 * 1024
+"""Text and bytes up to this size travel inside the message; larger ones by descriptor."""
+
+_MAX_JSON_BYTES = 256 << 20
+
+
+class _Sealed:
+    """Bytes in a memory file that nobody can change any more."""
+
+    def __init__(self, data: bytes) -> None:
+        self.size = len(data)
+        self._descriptor = _sealed_file(data)
+
+    @property
+    def descriptor(self) -> int:
+        """Open while this object lives."""
+        return self._descriptor
+
+    def read(self) -> bytes:
+        """The bytes themselves, for a kernel that cannot take a descriptor."""
+        return os.pread(self._descriptor, self.size, 0)
+
+    def __del__(self) -> None:
+        descriptor = getattr(self, "_descriptor", None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+class Text(_Sealed):
+    """A large text, written to memory once. Give the same object to several sessions and they share it.
+
+    `lazy=True` gives the code a `TextView`: it reads like a `str` and decodes only what is looked at.
+    """
+
+    def __init__(self, text: str, *, lazy: bool = False) -> None:
+        super().__init__(text.encode("utf-8", "surrogatepass"))
+        self.lazy = lazy
+
+
+class Blob(_Sealed):
+    """Large bytes, written to memory once. Give the same object to several sessions and they share it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """Inputs ready to be sent: what they are, and the large ones beside."""
+
+    inputs: list[dict[str, Any]]
+    large: list[_Sealed]
+
+
+def pack(inputs: Mapping[str, Any], *, by: Literal["descriptor", "buffer"]) -> Parcel:
+    """Describe inputs for a kernel. Raises `InputError` and names the input that cannot be given."""
+    packed: list[dict[str, Any]] = []
+    large: list[_Sealed] = []
+    for name, value in inputs.items():
+        sealed = _as_sealed(value)
+        if sealed is not None:
+            packed.append({"name": name, "kind": _kind(value), by: len(large)})
+            large.append(sealed)
+        else:
+            packed.append({"name": name, "kind": "json", "value": _as_json(name, value)})
+    return Parcel(packed, large)
+
+
+def check_name(name: str) -> None:
+    """Inputs and functions become variables; their names must be able to."""
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+        raise InputError(f"{name!r} cannot be the name of an input or function: it must be a Python identifier")
+    if name.startswith("__"):
+        raise InputError(
+            f"{name!r} cannot be the name of an input or function: names with two underscores are Python's"
+        )
+
+
+def _as_sealed(value: Any) -> _Sealed | None:
+    if isinstance(value, _Sealed):
+        return value
+    if isinstance(value, str) and len(value) > SMALL_BYTES // 4:
+        return Text(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return Blob(bytes(value))
+    return None
+
+
+def _kind(value: Any) -> Literal["text", "view", "bytes"]:
+    if isinstance(value, Text):
+        return "view" if value.lazy else "text"
+    return "text" if isinstance(value, str) else "bytes"
+
+
+def _as_json(name: str, value: Any) -> Any:
+    try:
+        text = json.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"input {name!r} ({type(value).__name__}) is not JSON: {error}. "
+            "Give str, bytes, numbers, bool, None, and lists and dicts of them, or sandbox.Text / sandbox.Blob."
+        ) from None
+    if len(text) > _MAX_JSON_BYTES:
+        raise InputError(f"input {name!r} is {len(text):,} bytes of JSON; give large text as str, bytes as bytes")
+    return value
+
+
+def _sealed_file(data: bytes) -> int:
+    if sys.platform == "linux":
+        import fcntl
+
+        descriptor = os.memfd_create("rlm-input", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        _write(descriptor, data)
+        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+        return descriptor
+    # Elsewhere: a file without a name, of which only a read-only descriptor is left.
+    with tempfile.NamedTemporaryFile(prefix="rlm-input-", delete=False) as file:
+        _write(file.fileno(), data)
+        descriptor = os.open(file.name, os.O_RDONLY | os.O_CLOEXEC)
+        os.unlink(file.name)
+    return descriptor
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    left: memoryview | Sequence[int] = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left[: 1 << 30]) :]  # type: ignore[arg-type]

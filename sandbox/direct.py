@@ -1,0 +1,109 @@
+"""Starts each kernel as a process of its own, where forking from a prepared one is not to be had: macOS.
+
+Slower to start than a fork (everything is imported again), so the pool matters more. The profile of `seatbelt.py` is put
+on by `sandbox-exec` before Python begins.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from .errors import KernelStartError
+from .isolation import seatbelt
+from .isolation.confinement import Confinement, default_read_only
+from .launch import Exit, KernelProcess, Setup, environment, module_path
+
+_BOOT = "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from sandbox.direct import main; main()"
+
+
+class DirectKernel(KernelProcess):
+    """A kernel that leads a process group: what it started ends with it."""
+
+    def kill(self) -> None:
+        """End the process and those it started."""
+        if self.alive and self.pid is not None:
+            try:
+                os.killpg(self.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                super().kill()
+
+
+class DirectLauncher:
+    """The same door as `Zygote`, without a process behind it."""
+
+    alive = True
+
+    def __init__(self) -> None:
+        self._read_only = default_read_only()
+
+    def spawn(
+        self,
+        setup: Setup,
+        config: Mapping[str, Any],
+        listeners: Mapping[str, socket.socket],
+        calls: socket.socket | None,
+    ) -> KernelProcess:
+        """Start a kernel that serves these listening sockets."""
+        scratch = tempfile.mkdtemp(prefix="rlm-scratch-")
+        errors, errors_end = os.pipe()
+        descriptors = [one.fileno() for one in listeners.values()]
+        descriptors += [calls.fileno()] if calls is not None else []
+        confinement = Confinement(setup.layers, setup.limits, self._read_only, scratch)
+        order = {
+            "confinement": confinement.to_json(),
+            "config": dict(config),
+            "channels": list(listeners),
+            "calls": calls is not None,
+            "descriptors": [*descriptors, errors_end],
+        }
+        argv = [sys.executable, "-I", "-B", "-c", _BOOT, json.dumps(order), module_path()]
+        if setup.tier == "seatbelt":
+            argv = seatbelt.command(argv, self._read_only, scratch)
+        try:
+            process = subprocess.Popen(
+                argv,
+                pass_fds=order["descriptors"],  # type: ignore[arg-type]
+                env=environment(),
+                cwd=scratch,
+                stdin=subprocess.DEVNULL,
+                stdout=errors_end,
+                stderr=errors_end,
+                start_new_session=True,
+            )
+        except OSError as error:
+            os.close(errors)
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise KernelStartError(f"the kernel did not start: {error}") from error
+        finally:
+            os.close(errors_end)
+        exit_news: Future[Exit] = Future()
+        threading.Thread(target=_wait, args=(process, scratch, exit_news), daemon=True, name="rlm-kernel-exit").start()
+        return DirectKernel(process.pid, scratch, errors, exit_news)
+
+    def close(self) -> None:
+        """Nothing to end: kernels belong to those who hold them."""
+
+
+def _wait(process: subprocess.Popen[bytes], scratch: str, exit_news: Future[Exit]) -> None:
+    status = process.wait()
+    shutil.rmtree(scratch, ignore_errors=True)
+    exit_news.set_result(Exit(status))
+
+
+def main() -> None:
+    """In the new process: `sys.argv` holds the order."""
+    from .zygote import become_kernel
+
+    order = json.loads(sys.argv[1])
+    become_kernel(Confinement.from_json(order["confinement"]), order, order["descriptors"])

@@ -1,0 +1,96 @@
+"""Frames: JSON with a length in front, over a local stream socket, with descriptors beside it where needed.
+
+Carries host calls (kernel and host), and the host's orders to the zygote. The one who reads names the largest frame it
+accepts, and refuses a larger one before it reads it.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import socket
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+_HEAD = struct.Struct("!I")
+_CHUNK = 1 << 18
+_MAX_DESCRIPTORS = 64
+
+# Taken once: code that later replaces `json.dumps` does not change what this process sends.
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+_decode = json.loads
+
+
+class FrameError(Exception):
+    """A frame is too large or is not a JSON object."""
+
+
+def encode(body: dict[str, Any]) -> bytes:
+    """One frame."""
+    data = _encode(body).encode()
+    return _HEAD.pack(len(data)) + data
+
+
+def send(sock: socket.socket, body: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+    """Send one frame on a blocking socket."""
+    data = encode(body)
+    if descriptors:
+        sent = socket.send_fds(sock, [data], list(descriptors))
+        data = data[sent:]
+    if data:
+        sock.sendall(data)
+
+
+class Reader:
+    """Takes frames apart as bytes arrive."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        """Add what was received."""
+        self._data += data
+
+    def frames(self) -> Iterator[dict[str, Any]]:
+        """The whole frames that have arrived. Raises `FrameError` on a malformed one."""
+        while len(self._data) >= _HEAD.size:
+            (length,) = _HEAD.unpack_from(self._data)
+            if length > self._max_bytes:
+                raise FrameError(f"a frame of {length:,} bytes; at most {self._max_bytes:,} are accepted")
+            end = _HEAD.size + length
+            if len(self._data) < end:
+                return
+            body = bytes(self._data[_HEAD.size : end])
+            del self._data[:end]
+            try:
+                value = _decode(body)
+            except (ValueError, RecursionError) as error:
+                raise FrameError(f"not JSON: {error}") from None
+            if not isinstance(value, dict):
+                raise FrameError("not a JSON object")
+            yield value
+
+
+def receive(sock: socket.socket, reader: Reader) -> bool:
+    """Read what is there into the reader; False when the other end is closed."""
+    data = sock.recv(_CHUNK)
+    reader.feed(data)
+    return bool(data)
+
+
+def receive_with_descriptors(sock: socket.socket, reader: Reader, descriptors: list[int]) -> bool:
+    """Like `receive`; descriptors that came along are appended, not inheritable."""
+    space = socket.CMSG_SPACE(_MAX_DESCRIPTORS * array.array("i").itemsize)
+    data, ancillary, _flags, _address = sock.recvmsg(_CHUNK, space)
+    for level, kind, payload in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            numbers = array.array("i")
+            numbers.frombytes(payload[: len(payload) - len(payload) % numbers.itemsize])
+            for number in numbers:
+                os.set_inheritable(number, False)
+                descriptors.append(number)
+    reader.feed(data)
+    return bool(data)

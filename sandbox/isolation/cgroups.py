@@ -1,0 +1,198 @@
+"""Control groups: memory and processes of a whole session, counted together by the system.
+
+Covers:
+- memory of all processes of a session together, files in its scratch and much of the system's own memory for it; swap
+- processes and threads at once, forks included
+
+Does not cover:
+- machines where nobody has handed us a part of the hierarchy: `create` then gives None and the other limits stand alone
+- memory that others touched first: pages shared with the fork server are charged to it
+- processor time
+
+It is a backstop. A kernel that asks for too much memory gets a MemoryError from its address-space limit; only one that
+gets around that, with many processes, meets this one and is killed.
+
+A group is made inside the group that we are in, so that limits somebody set on us go on holding. Version 2 allows that
+only where we have been given a subtree and are not in its way; else the group is made beside ours, if ours has no
+limits that would be left behind.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+SLACK_BYTES = 128 * 1024 * 1024
+"""What an idle kernel may come to have of its own: pages it shares with the fork server until one of them writes."""
+
+SLACK_PROCESSES = 4
+_CONTROLLERS = ("memory", "pids")
+
+
+@dataclass(frozen=True, slots=True)
+class Cgroup:
+    """One session's group: one directory in version 2, one for each controller in version 1."""
+
+    directories: tuple[Path, ...]
+
+    def add(self, pid: int) -> None:
+        """Move a process in, all its threads with it. Its children will be born there."""
+        for directory in self.directories:
+            _write(directory / "cgroup.procs", str(pid))
+
+    def oom_killed(self) -> bool:
+        """Whether the system has killed a process of this group because it was out of memory."""
+        return any(
+            _field(directory / name, "oom_kill") > 0
+            for directory in self.directories
+            for name in ("memory.events", "memory.oom_control")
+        )
+
+    def remove(self) -> bool:
+        """Take the group away. Its processes must have ended: waits a moment for the last to be gone."""
+        gone = [_remove(directory) for directory in self.directories]  # every one, even if the first stays
+        return all(gone)
+
+
+def create(name: str, memory_bytes: int, processes: int) -> Cgroup | None:
+    """A group with these limits, or None where no group can be made.
+
+    `memory_bytes` must include the files of the scratch directory: a private root keeps them in memory.
+    """
+    memory = memory_bytes + SLACK_BYTES
+    settings = {
+        "memory.max": memory,
+        "memory.swap.max": 0,
+        "memory.oom.group": 1,
+        "memory.limit_in_bytes": memory,
+        "memory.memsw.limit_in_bytes": memory,
+        "pids.max": processes + SLACK_PROCESSES,
+    }
+    made: list[Path] = []
+    for parent in _parents():
+        directory = parent / name
+        try:
+            directory.mkdir(mode=0o755)
+            made.append(directory)
+            _limit(directory, settings)
+        except OSError:
+            Cgroup(tuple(made)).remove()
+            return None
+    return Cgroup(tuple(made)) if made else None
+
+
+def _limit(directory: Path, settings: dict[str, int]) -> None:
+    # The order matters in version 1: memory with swap cannot be set lower than memory alone.
+    for file, value in settings.items():
+        path = directory / file
+        if path.exists():
+            _write(path, str(value))
+
+
+def _parents() -> list[Path]:
+    """The directories to make a group in; none if they would not limit memory."""
+    unified, by_controller = _mounts()
+    ours = _memberships()
+    if unified is not None and "" in ours:
+        parent = _unified_parent(*unified, ours[""])
+        if parent is not None:
+            return [parent]
+    found: dict[str, Path] = {}
+    for controller in _CONTROLLERS:
+        if controller in by_controller and controller in ours:
+            directory = _directory(*by_controller[controller], ours[controller])
+            if directory is not None and os.access(directory, os.W_OK):
+                found[controller] = directory
+    # Controllers that are mounted together share one directory.
+    return list(dict.fromkeys(found.values())) if "memory" in found else []
+
+
+def _unified_parent(mount: Path, root: str, path: str) -> Path | None:
+    ours = _directory(mount, root, path)
+    if ours is None:
+        return None
+    if _delegates(ours):
+        return ours
+    beside = ours.parent
+    unlimited = all(_read(ours / file) in ("max", "") for file in ("memory.max", "memory.high", "pids.max"))
+    inside = beside == mount or mount in beside.parents
+    return beside if inside and unlimited and _delegates(beside) else None
+
+
+def _delegates(directory: Path) -> bool:
+    """Whether groups made in this directory have both controllers and take processes of ours."""
+    # To move a process, the common ancestor's list of processes must be writable as well.
+    writable = all(os.access(path, os.W_OK) for path in (directory, directory / "cgroup.procs"))
+    return writable and set(_CONTROLLERS) <= set(_read(directory / "cgroup.subtree_control").split())
+
+
+def _directory(mount: Path, root: str, path: str) -> Path | None:
+    """Where a group is found under a mount that shows the hierarchy from `root` on."""
+    relative = os.path.relpath(path, root)
+    return None if relative.startswith("..") else mount / relative
+
+
+def _mounts() -> tuple[tuple[Path, str] | None, dict[str, tuple[Path, str]]]:
+    """Version 2's mount, and version 1's by controller; each with the part of the hierarchy that it shows."""
+    unified: tuple[Path, str] | None = None
+    by_controller: dict[str, tuple[Path, str]] = {}
+    for line in _read(Path("/proc/self/mountinfo")).splitlines():
+        before, _, after = line.partition(" - ")
+        root, mount = before.split()[3:5]
+        kind, _, options = after.split()[:3]
+        if kind == "cgroup2":
+            unified = (Path(mount), root)
+        elif kind == "cgroup":
+            for option in options.split(","):
+                by_controller[option] = (Path(mount), root)
+    return unified, by_controller
+
+
+def _memberships() -> dict[str, str]:
+    """The group that we are in, by controller; version 2's under the empty name."""
+    ours: dict[str, str] = {}
+    for line in _read(Path("/proc/self/cgroup")).splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            ours[controller] = path
+    return ours
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _field(path: Path, name: str) -> int:
+    for line in _read(path).splitlines():
+        key, _, value = line.partition(" ")
+        if key == name:
+            return int(value)
+    return 0
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise OSError(error.errno, f"cgroup: write {text} to {path}: {error.strerror}") from error
+
+
+def _remove(directory: Path) -> bool:
+    for _ in range(40):
+        try:
+            directory.rmdir()
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                return False
+            time.sleep(0.005)  # a killed process leaves its group a little after it can be waited for
+        else:
+            return True
+    return False

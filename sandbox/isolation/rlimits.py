@@ -1,0 +1,62 @@
+"""Resource limits: what the system counts for a single process or a single user.
+
+Covers:
+- memory: address space beyond what the process had when it was confined, so that a request too many is a MemoryError
+- the size of one file, the number of open descriptors, core dumps
+- processes and threads at once, where the count is the session's own (see `apply`)
+
+Does not cover:
+- memory of several processes together: each one has the limit for itself; the cgroup counts them together
+- all files together: the private root's scratch has a size; without one only each file has
+- time: the host keeps the clocks
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+
+from sandbox.isolation import libc
+from sandbox.limits import Limits
+
+OPEN_FILES = 256
+_M_ARENA_MAX = -8
+
+
+def address_space() -> int | None:
+    """The bytes of address space this process has; None where /proc does not say (macOS)."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except FileNotFoundError:
+        return None
+
+
+def apply(limits: Limits, *, address_space: int | None, count_processes: bool) -> None:
+    """Set the limits, for good. `address_space` is read earlier: a private root hides /proc.
+
+    RLIMIT_NPROC counts a user's processes within a user namespace. Set it only where that is this session alone (a
+    namespace of its own, or a user of its own): elsewhere it counts all that the user runs on the machine, and a busy
+    desktop would leave a session without a single thread. Root is never counted.
+    """
+    _set(resource.RLIMIT_CORE, 0, "core")
+    _set(resource.RLIMIT_NOFILE, OPEN_FILES, "nofile")
+    _set(resource.RLIMIT_FSIZE, limits.file_bytes, "fsize")
+    if address_space is not None:
+        # Each arena of glibc reserves 64 MB of address space; one for each of many threads would eat the limit.
+        if libc.has("mallopt"):
+            libc.call("rlimits: arenas", "mallopt", _M_ARENA_MAX, 2)
+        _set(resource.RLIMIT_AS, address_space + limits.memory_bytes, "as")
+    if count_processes:
+        _set(resource.RLIMIT_NPROC, limits.processes, "nproc")
+
+
+def _set(kind: int, value: int, name: str) -> None:
+    _, hard = resource.getrlimit(kind)
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)  # somebody has set a tighter one already
+    try:
+        resource.setrlimit(kind, (value, value))
+    except (OSError, ValueError) as error:
+        number = error.errno if isinstance(error, OSError) else None
+        raise OSError(number or 0, f"rlimits: {name} = {value}: {error}") from error

@@ -1,0 +1,1 @@
+"""What runs inside the sandbox: a small Jupyter kernel on one thread."""

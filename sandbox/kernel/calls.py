@@ -1,0 +1,144 @@
+"""Functions of the host, as code in the sandbox sees them.
+
+Any thread may call; many may at once. There is no reader thread: one of the waiting callers reads for all of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from .. import frames
+
+_MAX_ANSWER = 1 << 30  # the host caps what it sends; this only keeps the length field sane
+
+
+class HostError(Exception):
+    """The host function failed, in a way that has no exception of its own in Python."""
+
+
+class HostCallRefused(HostError):
+    """The host did not make the call: a limit was reached, or the arguments were not acceptable."""
+
+
+# A host exception arrives as the builtin of the same name, so that ordinary `except ValueError` works.
+_NAMED: dict[str, type[Exception]] = {
+    kind.__name__: kind
+    for kind in (
+        ValueError, TypeError, KeyError, IndexError, LookupError, RuntimeError, TimeoutError, ConnectionError,
+        PermissionError, FileNotFoundError, OSError, ArithmeticError, ZeroDivisionError, NotImplementedError,
+    )
+} | {"HostError": HostError, "HostCallRefused": HostCallRefused}  # fmt: skip
+
+
+class _Pending:
+    """One call that waits for its answer."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self) -> None:
+        self.answer: dict[str, Any] | None = None
+
+
+class Calls:
+    """The kernel's end of the call socket."""
+
+    def __init__(self, sock: socket.socket, on_stop: Callable[[], None]) -> None:
+        self.socket = sock
+        self._on_stop = on_stop
+        self._reader = frames.Reader(_MAX_ANSWER)
+        self._numbers = itertools.count(1)
+        self._pending: dict[int, _Pending] = {}
+        self._writing = threading.RLock()
+        # Re-entrant: a cell that is stopped while it waits here never releases it; the next cell runs on its thread.
+        self._reading = threading.RLock()
+        self._arrived = threading.Condition()
+        self.descriptors: list[int] = []
+
+    def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function of the host and wait for what it returns."""
+        number = next(self._numbers)
+        try:
+            data = frames.encode({"id": number, "name": name, "args": args, "kwargs": kwargs})
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"{name}(): arguments must be JSON values (str, int, float, bool, None, list, dict): {error}"
+            ) from None
+        pending = self._pending[number] = _Pending()
+        with self._writing:
+            self.socket.sendall(data)
+        while pending.answer is None:
+            self._wait(pending)
+        del self._pending[number]
+        return self._result(pending.answer)
+
+    def pump(self) -> bool:
+        """Read what has arrived, if nobody else does; False when the host is gone."""
+        if not self._reading.acquire(blocking=False):
+            return True
+        try:
+            return self._read()
+        finally:
+            self._reading.release()
+
+    def take_descriptors(self, count: int) -> list[int]:
+        """Descriptors that the host sent beside a frame."""
+        with self._reading:
+            while len(self.descriptors) < count:
+                if not self._read():
+                    raise ConnectionError("the host closed the call socket")
+        taken, self.descriptors = self.descriptors[:count], self.descriptors[count:]
+        return taken
+
+    def _wait(self, pending: _Pending) -> None:
+        if self._reading.acquire(blocking=False):
+            try:
+                if pending.answer is None and not self._read():
+                    raise ConnectionError("the host closed the call socket")
+            finally:
+                self._reading.release()
+                with self._arrived:
+                    self._arrived.notify_all()  # somebody else reads next
+        else:
+            with self._arrived:
+                if pending.answer is None:
+                    # The timeout covers a reader that stopped between our test of the lock and this wait.
+                    self._arrived.wait(0.05)
+
+    def _read(self) -> bool:
+        alive = frames.receive_with_descriptors(self.socket, self._reader, self.descriptors)
+        for answer in self._reader.frames():
+            pending = self._pending.get(answer.get("id", 0))
+            if pending is not None:
+                pending.answer = answer
+        with self._arrived:
+            self._arrived.notify_all()
+        return alive
+
+    def _result(self, answer: dict[str, Any]) -> Any:
+        if answer.get("stop"):
+            self._on_stop()
+        error = answer.get("error")
+        if error is not None:
+            kind = _NAMED.get(error["name"])
+            if kind is None:
+                kind = _NAMED[error["name"]] = type(str(error["name"]), (HostError,), {"__module__": "host"})
+            raise kind(error["message"])
+        return answer.get("value")
+
+
+def stub(calls: Calls, name: str, doc: str | None, signature: str | None) -> Callable[..., Any]:
+    """A function that looks like the host's."""
+
+    def call_host(*args: Any, **kwargs: Any) -> Any:
+        return calls.call(name, args, kwargs)
+
+    call_host.__name__ = call_host.__qualname__ = name
+    call_host.__module__ = "host"
+    call_host.__doc__ = doc
+    if signature:
+        call_host.__text_signature__ = signature  # type: ignore[attr-defined]
+    return call_host

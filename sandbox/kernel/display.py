@@ -1,0 +1,46 @@
+"""The value of a cell's last expression, as text and, for notebooks, in the richer forms that it offers."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+_REPRESENTATIONS = {
+    "text/html": "_repr_html_",
+    "text/markdown": "_repr_markdown_",
+    "text/latex": "_repr_latex_",
+    "image/svg+xml": "_repr_svg_",
+    "image/png": "_repr_png_",
+    "image/jpeg": "_repr_jpeg_",
+}
+
+
+def bundle(value: Any, *, rich: bool, max_chars: int) -> dict[str, Any]:
+    """A MIME bundle of the value; what is longer than `max_chars` is cut (text) or left out (the rest)."""
+    data: dict[str, Any] = {"text/plain": _cut(_text(value), max_chars)}
+    if not rich or isinstance(value, type):
+        return data
+    whole = getattr(value, "_repr_mimebundle_", None)
+    if callable(whole):
+        made = whole()
+        data |= made[0] if isinstance(made, tuple) else made or {}
+    for mime, name in _REPRESENTATIONS.items():
+        represent = getattr(value, name, None)
+        if mime in data or not callable(represent):
+            continue
+        made = represent()
+        if isinstance(made, bytes):
+            made = base64.b64encode(made).decode()
+        if isinstance(made, str) and len(made) <= max_chars:
+            data[mime] = made
+    return data
+
+
+def _text(value: Any) -> str:
+    text = repr(value)
+    # A subclass of str may lie about its length; from here on it is a plain str.
+    return text if type(text) is str else str.__str__(text)
+
+
+def _cut(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else f"{text[:max_chars]}… ({len(text) - max_chars:,} more characters)"

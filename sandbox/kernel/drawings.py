@@ -1,0 +1,264 @@
+"""How each kind of the language and the standard library is drawn in a preview, by C methods of that kind alone."""
+
+from __future__ import annotations
+
+import builtins
+import enum
+import re
+import types
+from collections import deque
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from itertools import islice
+from pathlib import PurePath
+from typing import Any
+from uuid import UUID
+
+from . import anatomy
+from .positions import Positions
+from .previews import Draw, Sketch, register
+from .views import TextView
+
+__builtins__ = dict(vars(builtins))  # see anatomy.py
+
+_LONG_INT_BITS = 1000  # fewer digits than the lowest limit a cell can set on int to str
+_LONG_DECIMAL_BYTES = 4096
+
+
+def _getters(kind: type, *names: str) -> list[Any]:
+    return [kind.__dict__[name].__get__ for name in names]
+
+
+_CLOCK = ("hour", "minute", "second", "microsecond", "tzinfo")
+_DATE = _getters(date, "year", "month", "day")
+_DATETIME = _DATE + _getters(datetime, *_CLOCK)
+_TIME = _getters(time, *_CLOCK)
+_DELTA = _getters(timedelta, "days", "seconds", "microseconds")
+_FRACTION = _getters(Fraction, "_numerator", "_denominator")
+_decimal_text, _decimal_bytes = Decimal.__str__, Decimal.__sizeof__
+(_uuid_int,) = _getters(UUID, "int")
+(_pattern_text,) = _getters(re.Pattern, "pattern")
+(_exception_args,) = _getters(BaseException, "args")
+(_module_dict,) = _getters(types.ModuleType, "__dict__")
+(_builtin_name,) = _getters(types.BuiltinFunctionType, "__name__")
+(_method_function,) = _getters(types.MethodType, "__func__")
+_function_name, _function_code = _getters(types.FunctionType, "__name__", "__code__")
+_code_names, _code_positional, _code_keyword, _code_flags = _getters(
+    types.CodeType, "co_varnames", "co_argcount", "co_kwonlyargcount", "co_flags"
+)
+(_view_positions,) = _getters(TextView, "_at")
+(_positions_buffer,) = _getters(Positions, "buffer")
+
+
+def _instance(sketch: Sketch, thing: object) -> None:
+    name, held = anatomy.short_name(type(thing)), anatomy.fields(thing)
+    first = next(held, None)
+    if first is None:
+        return sketch.add(f"<{name}>")
+    sketch.add(name + "(")
+    sketch.field(first)
+    for item in held:
+        sketch.add(", ")
+        sketch.field(item)
+    return sketch.add(")")
+
+
+def _enum(sketch: Sketch, thing: object) -> None:
+    sketch.add(f"<{anatomy.short_name(type(thing))}.{anatomy.text(anatomy.attribute(thing, '_name_'))}: ")
+    sketch.show(anatomy.attribute(thing, "_value_"))
+    sketch.add(">")
+
+
+def _int(sketch: Sketch, number: Any) -> None:
+    bits = int.bit_length(number)
+    sketch.add(f"<int of {bits:,} bits>" if bits > _LONG_INT_BITS else int.__repr__(number))
+
+
+def _repr(kind: Any) -> Draw:
+    return lambda sketch, thing: sketch.add(kind.__repr__(thing))
+
+
+def _beginning(kind: Any) -> Draw:
+    """Draw a text or bytes by as much of its beginning as there is room for."""
+    return lambda sketch, thing: sketch.add(kind.__repr__(kind.__getitem__(thing, slice(0, sketch.room + 1))))
+
+
+def _list(sketch: Sketch, items: Any) -> None:
+    sketch.add("[")
+    sketch.series(list.__getitem__(items, slice(0, sketch.room + 1)))
+    sketch.add("]")
+
+
+def _tuple(sketch: Sketch, items: Any) -> None:
+    few = tuple.__getitem__(items, slice(0, sketch.room + 1))
+    names = None if type(items) is tuple else anatomy.class_entry(type(items), "_fields")
+    if type(names) is tuple and len(names) >= len(few) > 0:  # a named tuple stands in its class's name already
+        return sketch.series([(anatomy.text(name), item) for name, item in zip(names, few, strict=False)], sketch.field)
+    sketch.add("(")
+    sketch.series(few)
+    return sketch.add(",)" if len(few) == 1 else ")")
+
+
+def _deque(sketch: Sketch, items: Any) -> None:
+    sketch.add("deque([")
+    sketch.series(deque.__iter__(items))
+    sketch.add("])")
+
+
+def _dict(sketch: Sketch, items: Any) -> None:
+    sketch.add("{")
+    sketch.series(dict.items(items), sketch.entry)
+    sketch.add("}")
+
+
+def _set(sketch: Sketch, items: Any) -> None:
+    if not set.__len__(items):
+        return sketch.add("set()")
+    sketch.add("{")
+    sketch.series(set.__iter__(items))
+    return sketch.add("}")
+
+
+def _frozenset(sketch: Sketch, items: Any) -> None:
+    sketch.add("frozenset({")
+    sketch.series(frozenset.__iter__(items))
+    sketch.add("})")
+
+
+def _moment(kind: Any, getters: list[Any]) -> Draw:
+    """Draw a date or a time from its own fields: its `isoformat` would ask a time zone that may be anyone's class."""
+
+    def draw(sketch: Sketch, thing: Any) -> None:
+        *held, zone = [get(thing) for get in getters] + ([None] if kind is date else [])
+        if zone is None:
+            return sketch.add(kind(*held).isoformat())
+        if type(zone) is timezone:
+            return sketch.add(kind(*held, tzinfo=zone).isoformat())
+        return sketch.add(f"{kind(*held).isoformat()} {anatomy.short_name(type(zone))}")
+
+    return draw
+
+
+def _timedelta(sketch: Sketch, thing: Any) -> None:
+    sketch.add(f"timedelta({timedelta(*[get(thing) for get in _DELTA])})")
+
+
+def _decimal(sketch: Sketch, thing: Any) -> None:
+    held = _decimal_bytes(thing)
+    long = held > _LONG_DECIMAL_BYTES
+    sketch.add(f"<Decimal of {held:,} bytes>" if long else f"Decimal('{_decimal_text(thing)}')")
+
+
+def _fraction(sketch: Sketch, thing: Any) -> None:
+    sketch.add("Fraction(")
+    sketch.series([get(thing) for get in _FRACTION])
+    sketch.add(")")
+
+
+def _uuid(sketch: Sketch, thing: Any) -> None:
+    digits = f"{int.__index__(_uuid_int(thing)):032x}"[:32]
+    sketch.add(f"UUID('{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}')")
+
+
+def _path(sketch: Sketch, thing: Any) -> None:
+    held = dict(anatomy.slots(thing))
+    segments = held.get("_raw_paths", held.get("_parts"))  # 3.12 and later; 3.11
+    whole = ""
+    for segment in list.__getitem__(segments, slice(0, 100)):
+        part = anatomy.text(segment, 1000)
+        whole = part if part.startswith("/") or not whole else f"{whole.removesuffix('/')}/{part}"
+    sketch.show(whole or ".")
+
+
+def _pattern(sketch: Sketch, thing: Any) -> None:
+    sketch.add("re.compile(")
+    sketch.show(_pattern_text(thing))
+    sketch.add(")")
+
+
+def _exception(sketch: Sketch, thing: Any) -> None:
+    sketch.add(anatomy.short_name(type(thing)) + "(")
+    sketch.series(tuple.__getitem__(_exception_args(thing), slice(0, sketch.room + 1)))
+    sketch.add(")")
+
+
+def _function(sketch: Sketch, thing: Any) -> None:
+    code, name = _function_code(thing), anatomy.text(_function_name(thing))
+    names, flags = iter(_code_names(code)), _code_flags(code)
+    shown = [anatomy.text(each) for each in islice(names, _code_positional(code))]
+    keywords = [anatomy.text(each) for each in islice(names, _code_keyword(code))]
+    if flags & 0x04:  # CO_VARARGS
+        shown.append("*" + anatomy.text(next(names)))
+    elif keywords:
+        shown.append("*")
+    shown += keywords
+    if flags & 0x08:  # CO_VARKEYWORDS
+        shown.append("**" + anatomy.text(next(names)))
+    start = "async def" if flags & 0x280 else "def"  # CO_COROUTINE, CO_ASYNC_GENERATOR
+    sketch.add(f"lambda {', '.join(shown)}" if name == "<lambda>" else f"{start} {name}({', '.join(shown)})")
+
+
+def _method(sketch: Sketch, thing: Any) -> None:
+    sketch.add("method ")
+    sketch.show(_method_function(thing))
+
+
+def _class(sketch: Sketch, thing: type) -> None:
+    above = ", ".join([anatomy.short_name(base) for base in anatomy.bases(thing)[:10] if base is not object])
+    sketch.add(f"class {anatomy.short_name(thing)}" + (f"({above})" if above else ""))
+
+
+def _module(sketch: Sketch, thing: Any) -> None:
+    sketch.add(f"module {anatomy.text(anatomy.entry(dict.items(_module_dict(thing)), '__name__'))}")
+
+
+def _named(word: str, kind: type) -> Draw:
+    (name,) = _getters(kind, "__name__")
+    return lambda sketch, thing: sketch.add(f"<{word} {anatomy.text(name(thing))}>")
+
+
+def _view(sketch: Sketch, thing: Any) -> None:
+    buffer = _positions_buffer(_view_positions(thing))
+    beginning = memoryview.tobytes(memoryview.__getitem__(buffer, slice(0, 4 * sketch.room)))
+    sketch.add("<TextView: ")
+    sketch.show(beginning.decode("utf-8", "replace"))
+    sketch.add(">")
+
+
+def register_all() -> None:
+    """Put every kind of this module into the table."""
+    register(object, _instance, wrapped=False)
+    register(enum.Enum, _enum, wrapped=False)
+    for plain in (type(None), bool, float, complex):
+        register(plain, _repr(plain))
+    register(range, _repr(range), range.__len__)
+    register(int, _int)
+    register(str, _beginning(str), str.__len__)
+    register(bytes, _beginning(bytes), bytes.__len__)
+    register(bytearray, _beginning(bytearray), bytearray.__len__)
+    register(list, _list, list.__len__)
+    register(tuple, _tuple, tuple.__len__)
+    register(deque, _deque, deque.__len__)
+    register(dict, _dict, dict.__len__)
+    register(set, _set, set.__len__)
+    register(frozenset, _frozenset, frozenset.__len__)
+    register(date, _moment(date, _DATE))
+    register(datetime, _moment(datetime, _DATETIME))
+    register(time, _moment(time, _TIME))
+    register(timedelta, _timedelta)
+    register(Decimal, _decimal)
+    register(Fraction, _fraction)
+    register(UUID, _uuid)
+    register(PurePath, _path)
+    register(re.Pattern, _pattern)
+    register(BaseException, _exception, wrapped=False)
+    register(types.FunctionType, _function)
+    register(types.MethodType, _method)
+    register(type, _class, wrapped=False)
+    register(types.ModuleType, _module, wrapped=False)
+    register(types.BuiltinFunctionType, _named("built-in", types.BuiltinFunctionType))
+    register(types.GeneratorType, _named("generator", types.GeneratorType))
+    register(types.CoroutineType, _named("coroutine", types.CoroutineType))
+    register(types.AsyncGeneratorType, _named("async generator", types.AsyncGeneratorType))
+    register(TextView, _view)

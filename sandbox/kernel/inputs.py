@@ -1,0 +1,47 @@
+"""Inputs as they arrive in the kernel: JSON values, and memory files that are read in place."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import Any
+
+from .views import TextView
+
+
+def bind(inputs: list[dict[str, Any]], descriptors: list[int], buffers: list[bytes]) -> dict[str, Any]:
+    """The values of the inputs by name. Each takes its bytes from a descriptor, a buffer, or its own description."""
+    values: dict[str, Any] = {}
+    for one in inputs:
+        kind = one["kind"]
+        if kind == "json":
+            values[one["name"]] = one["value"]
+            continue
+        data: bytes | mmap.mmap
+        if "descriptor" in one:
+            data = _mapped(descriptors[one["descriptor"]])
+        else:
+            data = bytes(buffers[one["buffer"]])
+        values[one["name"]] = _value(kind, data)
+    return values
+
+
+def _value(kind: str, data: bytes | mmap.mmap) -> Any:
+    if kind == "view":
+        return TextView(data)
+    if kind == "bytes":
+        value: Any = bytes(data)
+    else:
+        value = str(data, "utf-8", "surrogatepass")
+    if isinstance(data, mmap.mmap):
+        data.close()
+    return value
+
+
+def _mapped(descriptor: int) -> bytes | mmap.mmap:
+    try:
+        size = os.fstat(descriptor).st_size
+        # Private: older kernels refuse a shared mapping of a sealed file. The pages are shared all the same.
+        return mmap.mmap(descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ) if size else b""
+    finally:
+        os.close(descriptor)

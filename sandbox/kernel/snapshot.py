@@ -1,0 +1,174 @@
+"""Snapshots: what the variables of a session are, as data that JSON can carry.
+
+A snapshot is taken inside the kernel, after untrusted code has run in the same interpreter. So it learns about each
+object without running any code that the object brings along (`anatomy.py`), and patching `builtins` or `json` does not
+change it.
+
+Not covered: code in the same interpreter can reach into these modules and change them, install trace functions, audit
+hooks and finalisers, or keep the interpreter busy from another thread. The host therefore treats a snapshot as hostile
+data, and waits for it only so long.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+from itertools import islice
+from json.encoder import encode_basestring
+from math import isfinite
+from time import monotonic
+from typing import Any
+
+from . import anatomy, arrays, drawings, previews
+
+__builtins__ = dict(vars(builtins))  # see anatomy.py
+
+_DEPTH = 50  # how deep a value may be nested; the host's JSON reader has to follow
+_INT_BITS = 332  # a hundred digits
+_NAMES = 100_000  # how many a namespace is read for; more are only counted
+_NAME_CHARS = 200
+_find_surrogate = re.compile("[\ud800-\udfff]").search
+
+drawings.register_all()
+
+
+def prime() -> None:
+    """Take what is needed of the libraries that a cell could patch. Call it before untrusted code runs."""
+    arrays.prime()
+
+
+class _NotPlain(Exception):
+    """A value that JSON cannot carry as it is, or not within its budget."""
+
+
+def snapshot(
+    namespace: dict[str, object],
+    *,
+    skip: frozenset[str],
+    deadline_seconds: float = 2.0,
+    preview_chars: int = 200,
+    value_bytes: int = 10_000,
+    max_variables: int = 500,
+) -> dict[str, Any]:
+    """Describe the variables of a namespace: `{"variables": [...], "omitted": int, "complete": bool}`.
+
+    A variable has `name`, `type`, `size`, `preview` and `has_value`; where that is true, `value` is exactly what the
+    variable holds (tuples as lists, numpy numbers as numbers), in at most `value_bytes` of compact UTF-8 JSON.
+    `omitted` counts variables that are not listed: too many, out of time, or under a key that is not an ordinary name.
+    `complete` is false when time ran out, or the namespace would not hold still.
+    """
+    deadline = monotonic() + deadline_seconds
+    arrays.recognise_numpy()
+    named, omitted, complete = _pairs(namespace, skip, max_variables)
+    variables: list[dict[str, Any]] = []
+    for name, thing in named:
+        if monotonic() > deadline:
+            complete = False
+            break
+        variable, finished = _describe(name, thing, deadline, preview_chars, value_bytes)
+        variables.append(variable)
+        complete = complete and finished
+    return {"variables": variables, "omitted": omitted + len(named) - len(variables), "complete": complete}
+
+
+def _pairs(namespace: Any, skip: frozenset[str], most: int) -> tuple[list[tuple[str, Any]], int, bool]:
+    """The variables to describe, how many more there are, and whether the namespace could be read to its end."""
+    for _ in range(3):
+        pairs: list[tuple[str, Any]] = []
+        skipped = 0
+        try:
+            for key, thing in islice(dict.items(namespace), _NAMES):
+                if type(key) is str and key in skip:
+                    skipped += 1
+                elif type(key) is str and 0 < len(key) <= _NAME_CHARS and len(pairs) < most:
+                    pairs.append((key, thing))
+        except RuntimeError:  # a thread of the cell has bound or deleted a name
+            continue
+        return pairs, max(0, dict.__len__(namespace) - skipped - len(pairs)), True
+    return pairs, max(0, dict.__len__(namespace) - skipped - len(pairs)), False
+
+
+def _describe(
+    name: str, thing: object, deadline: float, preview_chars: int, value_bytes: int
+) -> tuple[dict[str, Any], bool]:
+    line, finished = previews.preview(thing, preview_chars, deadline)
+    variable: dict[str, Any] = {
+        "name": anatomy.text(name, _NAME_CHARS),
+        "type": anatomy.type_name(type(thing)),
+        "size": previews.size(thing),
+        "preview": line,
+        "has_value": False,
+    }
+    try:
+        variable["value"] = _Copy(value_bytes, deadline).of(thing)
+        variable["has_value"] = True
+    except previews.OutOfTime:
+        finished = False
+    except Exception:  # not plain, too large, too deep, or changed by a thread meanwhile
+        pass
+    return variable, finished
+
+
+class _Copy:
+    """A copy of plain data being made: every byte of its JSON is paid for before it is made."""
+
+    __slots__ = ("deadline", "depth", "room")
+
+    def __init__(self, room: int, deadline: float) -> None:
+        self.room, self.deadline, self.depth = room, deadline, 0
+
+    def pay(self, count: int) -> None:
+        """Take bytes from the budget."""
+        self.room -= count
+        if self.room < 0:
+            raise _NotPlain
+        if monotonic() > self.deadline:
+            raise previews.OutOfTime
+
+    def of(self, thing: Any) -> Any:
+        """The same value, made of new objects of plain types."""
+        kind = type(thing)
+        if kind is str:
+            return self.text(thing)
+        if kind is list or kind is tuple or kind is dict:
+            self.depth += 1
+            if self.depth > _DEPTH:
+                raise _NotPlain
+            copy = self.mapping(thing) if kind is dict else self.sequence(thing)
+            self.depth -= 1
+            return copy
+        if not (thing is None or kind is bool or kind is int or kind is float):
+            thing = arrays.number(thing)
+            kind = type(thing)
+            if thing is None:
+                raise _NotPlain
+        if kind is int and int.bit_length(thing) > _INT_BITS:
+            raise _NotPlain
+        if kind is complex or (kind is float and not isfinite(thing)):
+            raise _NotPlain
+        self.pay(4 if thing is None else len(repr(thing)))
+        return thing
+
+    def text(self, thing: str) -> str:
+        """A text that UTF-8 can carry."""
+        if len(thing) > self.room or _find_surrogate(thing):
+            raise _NotPlain
+        self.pay(len(encode_basestring(thing).encode("utf-8")))
+        return thing
+
+    def sequence(self, thing: Any) -> list[Any]:
+        """A list or tuple, as a list."""
+        count = len(thing)
+        self.pay(2 + max(count - 1, 0))
+        return [self.of(item) for item in thing[:count]]
+
+    def mapping(self, thing: dict[Any, Any]) -> dict[str, Any]:
+        """A dict whose keys are all texts."""
+        count = len(thing)
+        self.pay(2 + max(2 * count - 1, 0))
+        copy: dict[str, Any] = {}
+        for key, value in islice(thing.items(), count):
+            if type(key) is not str:
+                raise _NotPlain
+            copy[self.text(key)] = self.of(value)
+        return copy

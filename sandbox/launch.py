@@ -1,0 +1,286 @@
+"""One kernel process as the host sees it, and the zygote that forks it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from . import frames
+from .errors import KernelStartError
+from .isolation.confinement import Confinement, default_read_only
+from .isolation.probe import choose_tier
+from .limits import Limits
+
+_MAX_NEWS = 1 << 20
+_START_SECONDS = 60.0
+# Users that exist on no machine: beyond what distributions and container runtimes hand out.
+_FIRST_UID, _UIDS = 1_879_048_192, 1 << 20
+_BOOT = "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from sandbox.zygote import main; main()"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a kernel is made of before anybody uses it; kernels of one setup are interchangeable."""
+
+    tier: str
+    layers: frozenset[str]
+    limits: Limits
+
+    @classmethod
+    def choose(cls, isolation: str | frozenset[str], limits: Limits) -> Setup:
+        """The setup for a tier by name, or for exactly these layers, of which nothing is then probed."""
+        if isinstance(isolation, frozenset):
+            return cls("layers", isolation, limits)
+        choice = choose_tier(isolation)
+        return cls(choice.tier, choice.layers, limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a kernel process ended."""
+
+    status: int
+    oom: bool = False
+
+    def __str__(self) -> str:
+        if self.oom:
+            return "it used more memory than its control group allows"
+        if self.status < 0:
+            with contextlib.suppress(ValueError):
+                return f"it was ended by {signal.Signals(-self.status).name}"
+            return f"it was ended by signal {-self.status}"
+        return f"it exited with status {self.status}"
+
+
+class KernelProcess:
+    """One confined process. Signals go through a pidfd, so that they cannot reach another process."""
+
+    def __init__(self, pid: int, scratch: str | None, errors: int, exit_news: Future[Exit]) -> None:
+        self.pid: int | None = pid
+        self.scratch = scratch
+        self.errors = errors
+        self._exit = exit_news
+        self.pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+        os.set_blocking(errors, False)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        if self._exit.done():
+            return False
+        return self.pidfd is None or not select.select([self.pidfd], [], [], 0)[0]
+
+    def signal(self, number: int) -> None:
+        """Send a signal, if the process is still there."""
+        with contextlib.suppress(ProcessLookupError):
+            if self.pidfd is not None:
+                signal.pidfd_send_signal(self.pidfd, number)
+            elif self.pid is not None and not self._exit.done():
+                os.kill(self.pid, number)
+
+    def stop_cell(self) -> None:
+        """Make the kernel abandon the cell that it runs."""
+        self.signal(signal.SIGUSR1)
+
+    def kill(self) -> None:
+        """End the process and everything in it."""
+        self.signal(signal.SIGKILL)
+
+    def wait(self, seconds: float) -> Exit | None:
+        """How it ended, if it ends within that time."""
+        with contextlib.suppress(TimeoutError):
+            return self._exit.result(seconds)
+        return None
+
+    def said(self) -> str:
+        """What the process wrote to its standard error itself: a crash, or why it did not start."""
+        pieces = []
+        with contextlib.suppress(BlockingIOError, OSError):
+            while piece := os.read(self.errors, 65_536):
+                pieces.append(piece)
+        return b"".join(pieces)[-20_000:].decode("utf-8", "replace")
+
+    def close(self) -> None:
+        """End the process and let go of its descriptors."""
+        self.kill()
+        for descriptor in (self.pidfd, self.errors):
+            if descriptor is not None:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+        self.pidfd, self.errors = None, -1
+
+
+class Zygote:
+    """The host's handle of a fork server process."""
+
+    def __init__(self, preload: tuple[str, ...] = ()) -> None:
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._orders: dict[int, Future[dict[str, Any]]] = {}
+        self._exits: dict[int, Future[Exit]] = {}
+        self._ready: Future[dict[str, Any]] = Future()
+        self._read_only = default_read_only()
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-I",
+                    "-B",
+                    "-c",
+                    _BOOT,
+                    str(theirs.fileno()),
+                    json.dumps({"preload": preload}),
+                    module_path(),
+                ],
+                pass_fds=[theirs.fileno()],
+                env=environment(),
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._stderr,
+                start_new_session=True,
+            )
+        threading.Thread(target=self._listen, daemon=True, name="rlm-zygote").start()
+
+    @property
+    def pid(self) -> int:
+        """The fork server's process id."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still fork."""
+        return self._process.poll() is None
+
+    def wait_ready(self) -> None:
+        """Return when everything is imported. Raises `KernelStartError` with what the process printed."""
+        try:
+            self._ready.result(_START_SECONDS)
+        except (KernelStartError, TimeoutError) as error:
+            self._stderr.seek(0)
+            said = self._stderr.read()[-4000:].decode("utf-8", "replace").strip()
+            raise KernelStartError(f"the fork server did not start: {error or 'no answer'}\n{said}") from None
+
+    def spawn(
+        self,
+        setup: Setup,
+        config: Mapping[str, Any],
+        listeners: Mapping[str, socket.socket],
+        calls: socket.socket | None,
+    ) -> KernelProcess:
+        """Fork a kernel that serves these listening sockets."""
+        self.wait_ready()
+        number = next(self._numbers)
+        answer: Future[dict[str, Any]] = Future()
+        errors, errors_end = os.pipe()
+        order = {
+            "id": number,
+            "confinement": self._confinement(setup, number).to_json(),
+            "config": dict(config),
+            "channels": list(listeners),
+            "calls": calls is not None,
+        }
+        descriptors = [one.fileno() for one in listeners.values()]
+        descriptors += [calls.fileno()] if calls is not None else []
+        with self._lock:
+            self._orders[number] = answer
+            try:
+                frames.send(self._control, order, [*descriptors, errors_end])
+            except OSError as error:
+                answer.set_exception(KernelStartError(f"the fork server is gone: {error}"))
+            finally:
+                os.close(errors_end)
+        try:
+            said = answer.result(_START_SECONDS)
+            if "error" in said:
+                raise KernelStartError(said["error"])
+            return KernelProcess(said["pid"], said["scratch"], errors, said["exit"])
+        except (KernelStartError, TimeoutError, OSError) as error:
+            said_last = _read_to_end(errors)
+            os.close(errors)
+            raise KernelStartError(f"the kernel did not start: {error}\n{said_last}".strip()) from None
+
+    def close(self) -> None:
+        """End the fork server, and with it every kernel that it forked."""
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_RDWR)
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._stderr.close()
+
+    def _confinement(self, setup: Setup, number: int) -> Confinement:
+        uid = _FIRST_UID + (os.getpid() * 4096 + number) % _UIDS if os.geteuid() == 0 else None
+        return Confinement(setup.layers, setup.limits, self._read_only, "/box", uid)
+
+    def _listen(self) -> None:
+        reader = frames.Reader(_MAX_NEWS)
+        with contextlib.suppress(OSError, frames.FrameError):
+            while frames.receive(self._control, reader):
+                for news in reader.frames():
+                    self._hear(news)
+        self._control.close()
+        gone = KernelStartError("the fork server ended")
+        with self._lock:
+            waiting: list[Future[Any]] = [self._ready, *self._orders.values()]
+            exits = list(self._exits.values())
+        for future in waiting:
+            if not future.done():
+                future.set_exception(gone)
+        for one in exits:
+            if not one.done():
+                one.set_result(Exit(-signal.SIGKILL))
+
+    def _hear(self, news: dict[str, Any]) -> None:
+        if "ready" in news:
+            self._ready.set_result(news)
+        elif "exit" in news:
+            with self._lock:
+                future = self._exits.pop(news["exit"])
+            future.set_result(Exit(news["status"], news["oom"]))
+        else:
+            with self._lock:
+                order = self._orders.pop(news["id"])
+                if "pid" in news:
+                    news["exit"] = self._exits[news["pid"]] = Future()
+            order.set_result(news)
+
+
+def _read_to_end(descriptor: int) -> str:
+    """What a process that is about to end still writes."""
+    pieces: list[bytes] = []
+    while select.select([descriptor], [], [], 2.0)[0] and (piece := os.read(descriptor, 65_536)):
+        pieces.append(piece)
+    return b"".join(pieces)[-20_000:].decode("utf-8", "replace")
+
+
+def module_path() -> str:
+    """Where the fork server finds its modules: as we do, but never the current directory."""
+    here = str(Path(__file__).resolve().parent.parent)
+    places = [place for place in sys.path if place and os.path.isabs(place) and place != os.getcwd()]
+    return json.dumps(list(dict.fromkeys([*places, here])))
+
+
+def environment() -> dict[str, str]:
+    """Nothing of ours but what an interpreter needs: no key, no token, no proxy."""
+    kept = {name: os.environ[name] for name in ("TZ", "LD_LIBRARY_PATH") if name in os.environ}
+    one_thread = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/", **one_thread, **kept}

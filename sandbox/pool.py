@@ -1,0 +1,230 @@
+"""Kernels that nobody has used yet, kept ready. A session takes one; it never comes back."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections import deque
+from types import TracebackType
+
+from .channels import Channels
+from .direct import DirectLauncher
+from .errors import KernelStartError, SandboxError
+from .launch import KernelProcess, Setup, Zygote
+from .limits import Limits
+
+_CHANNELS = ("shell", "control", "iopub")
+_READY_SECONDS = 30.0
+_SETUPS_KEPT = 4
+
+
+class WarmKernel:
+    """A kernel that has said hello and has run nothing."""
+
+    def __init__(self, process: KernelProcess, channels: Channels, calls: socket.socket, limits: Limits) -> None:
+        self.process = process
+        self.channels = channels
+        self.calls = calls
+        self.limits = limits
+
+    def close(self) -> None:
+        """Throw it away."""
+        self.process.close()
+        self.channels.close()
+        self.calls.close()
+
+
+class Pool:
+    """Keeps `size` kernels ready for each setup in use, and makes new ones in the background."""
+
+    def __init__(self, size: int = 2, *, preload: tuple[str, ...] = ()) -> None:
+        self._size = size
+        self._preload = preload
+        self._lock = threading.Lock()
+        self._starting = threading.Lock()
+        self._ready: dict[Setup, deque[WarmKernel]] = {}
+        self._zygote: Zygote | None = None
+        self._closed = False
+        self._changed = threading.Event()
+        self._filler: threading.Thread | None = None
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def take(self, isolation: str | frozenset[str] = "auto", limits: Limits | None = None) -> WarmKernel:
+        """A kernel that nobody has used: one that waits, or a new one."""
+        setup = Setup.choose(isolation, limits or Limits())
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise SandboxError("the pool is closed")
+                waiting = self._ready.pop(setup, deque())
+                self._ready[setup] = waiting  # the setup used last stands last
+                kernel = waiting.popleft() if waiting else None
+            self._wake_filler()
+            if kernel is None:
+                return self._start_one(setup)
+            if kernel.process.alive:
+                return kernel
+            kernel.close()
+
+    def wait_full(
+        self, isolation: str | frozenset[str] = "auto", limits: Limits | None = None, seconds: float = 60.0
+    ) -> bool:
+        """Wait until the pool holds as many kernels of that kind as it keeps."""
+        setup = Setup.choose(isolation, limits or Limits())
+        with self._lock:
+            self._ready.setdefault(setup, deque())
+        self._wake_filler()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            with self._lock:
+                if len(self._ready.get(setup, ())) >= self._size:
+                    return True
+            time.sleep(0.002)
+        return False
+
+    def launcher(self, setup: Setup) -> Zygote | DirectLauncher:
+        """What starts kernels of that setup: the fork server, a new one if the last one died, or none on macOS."""
+        with self._starting:
+            if setup.tier == "seatbelt":
+                return DirectLauncher()
+            if self._zygote is None or not self._zygote.alive:
+                if self._zygote is not None:
+                    self._zygote.close()
+                self._zygote = Zygote(self._preload)
+            return self._zygote
+
+    def close(self) -> None:
+        """End the kernels that wait, and the fork server. Sessions that are open lose their kernels."""
+        with self._lock:
+            self._closed = True
+            waiting = [kernel for kernels in self._ready.values() for kernel in kernels]
+            self._ready.clear()
+        self._changed.set()
+        if self._filler is not None:
+            self._filler.join(10)
+        for kernel in waiting:
+            kernel.close()
+        if self._zygote is not None:
+            self._zygote.close()
+
+    def _start_one(self, setup: Setup) -> WarmKernel:
+        directory = tempfile.mkdtemp(prefix="rlm-")  # mode 700: nobody else can reach the sockets in it
+        listeners: dict[str, socket.socket] = {}
+        ours, theirs = socket.socketpair()
+        key = secrets.token_hex(16)
+        try:
+            for name in _CHANNELS:
+                listeners[name] = one = socket.socket(socket.AF_UNIX)
+                one.bind(f"{directory}/{name}")
+                one.listen(4)
+            config = {"key": key, "output_bytes": setup.limits.output_bytes, "memory_bytes": setup.limits.memory_bytes}
+            process = self.launcher(setup).spawn(setup, config, listeners, theirs)
+            endpoints = {name: f"ipc://{directory}/{name}" for name in _CHANNELS}
+            room = 8 * setup.limits.output_bytes + (16 << 20)
+            channels = Channels(endpoints, key.encode(), max_message_bytes=room)
+            kernel = WarmKernel(process, channels, ours, setup.limits)
+            _await_hello(kernel)
+            return kernel
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+            for one in listeners.values():
+                one.close()
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def _wake_filler(self) -> None:
+        if self._filler is None and self._size > 0:
+            with self._lock:
+                if self._filler is None and not self._closed:
+                    self._filler = threading.Thread(target=self._fill, daemon=True, name="rlm-pool")
+                    self._filler.start()
+        self._changed.set()
+
+    def _fill(self) -> None:
+        while not self._closed:
+            self._changed.wait()
+            self._changed.clear()
+            while (setup := self._next_setup()) is not None:
+                try:
+                    kernel = self._start_one(setup)
+                except SandboxError:
+                    break  # whoever needs a kernel next starts one itself, and hears why it fails
+                with self._lock:
+                    if not self._closed and setup in self._ready:
+                        self._ready[setup].append(kernel)
+                        continue
+                kernel.close()
+
+    def _next_setup(self) -> Setup | None:
+        """A setup that lacks a kernel; those not used for long are let go."""
+        surplus: list[WarmKernel] = []
+        with self._lock:
+            while len(self._ready) > _SETUPS_KEPT:
+                surplus += self._ready.pop(next(iter(self._ready)))
+            for kernels in self._ready.values():
+                dead = [kernel for kernel in kernels if not kernel.process.alive]
+                for kernel in dead:
+                    kernels.remove(kernel)
+                surplus += dead
+            lacking = [setup for setup, kernels in self._ready.items() if len(kernels) < self._size]
+            chosen = lacking[-1] if lacking and not self._closed else None
+        for kernel in surplus:
+            kernel.close()
+        return chosen
+
+
+def _await_hello(kernel: WarmKernel) -> None:
+    """Wait until the kernel answers and has seen our subscription, so that nothing it publishes is lost."""
+    channels, end = kernel.channels, time.monotonic() + _READY_SECONDS
+    asked = channels.send("shell", "kernel_info_request", {})
+    answered = welcomed = False
+    while not (answered and welcomed):
+        if time.monotonic() > end or not kernel.process.alive:
+            kernel.process.kill()
+            how = kernel.process.wait(2.0) or "no answer"
+            said = kernel.process.said()
+            kernel.close()
+            raise KernelStartError(f"the kernel did not start: {how}\n{said}".strip())
+        channels["shell" if not answered else "iopub"].poll(20)
+        while (received := channels.receive("shell")) is not None:
+            answered |= received[0].kind == "kernel_info_reply" and received[0].parent_id == asked
+        while (received := channels.receive("iopub")) is not None:
+            welcomed |= received[0].kind == "iopub_welcome"
+
+
+_default: Pool | None = None
+_default_owner = 0
+_default_lock = threading.Lock()
+
+
+def default_pool() -> Pool:
+    """The pool of this process, made when it is first asked for."""
+    global _default, _default_owner
+    with _default_lock:
+        if _default is None or _default_owner != os.getpid():
+            # A forked child must not share the parent's kernels; the parent's pool is the parent's to close.
+            _default, _default_owner = Pool(), os.getpid()
+        return _default
+
+
+@atexit.register
+def _close_default() -> None:
+    if _default is not None and _default_owner == os.getpid():
+        with contextlib.suppress(Exception):
+            _default.close()

@@ -1,0 +1,117 @@
+"""The Jupyter provisioner: `jupyter_client`, JupyterLab, nbclient and papermill start the same confined kernel.
+
+Named `rlm-sandbox` in the entry points; the kernelspec of that name asks for it. The sockets are bound here and passed
+in, so the kernel needs no network even when Jupyter talks to it over TCP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from typing import Any
+
+from jupyter_client.connect import KernelConnectionInfo
+from jupyter_client.provisioning import KernelProvisionerBase
+from traitlets import Dict, Unicode
+
+from .launch import KernelProcess, Setup
+from .limits import Limits
+from .pool import default_pool
+
+_CHANNELS = ("shell", "control", "iopub", "stdin", "hb")
+
+
+class SandboxProvisioner(KernelProvisionerBase):
+    """Starts a confined kernel for a Jupyter `KernelManager`."""
+
+    isolation = Unicode("auto", config=True, help="auto, or the name of an isolation tier")
+    policy = Unicode("enforce", config=True, help="off, warn or enforce")
+    limits = Dict(config=True, help="Limits by name, where they differ from the defaults")
+
+    _process: KernelProcess | None = None
+    _exit_code: int | None = None
+    _listeners: dict[str, socket.socket]
+
+    @property
+    def has_process(self) -> bool:
+        """Asked by the kernel manager before anything that needs a process."""
+        return self._process is not None
+
+    async def poll(self) -> int | None:
+        """Asked by the kernel manager and its restarter: None while the kernel runs."""
+        if self._process is not None and self._process.alive:
+            return None
+        return self._exit_code or 0
+
+    async def wait(self) -> int | None:
+        """Awaited by the kernel manager after it asked the kernel to end."""
+        if self._process is None:
+            return self._exit_code or 0
+        while self._process.alive:
+            await asyncio.sleep(0.02)
+        end = self._process.wait(1.0)
+        self._exit_code = end.status if end else 0
+        self._process.close()
+        self._process = None
+        return self._exit_code
+
+    async def send_signal(self, signum: int) -> None:
+        """Called to interrupt a cell (SIGINT) or to end the kernel."""
+        if self._process is not None:
+            self._process.signal(signal.SIGINT if signum == signal.SIGINT else signal.SIGKILL)
+
+    async def kill(self, restart: bool = False) -> None:
+        """Called when the kernel did not end by itself."""
+        await self.send_signal(signal.SIGKILL)
+
+    async def terminate(self, restart: bool = False) -> None:
+        """Called before `kill`; there is nothing in a kernel that would need longer."""
+        await self.send_signal(signal.SIGKILL)
+
+    async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
+        """Called before `launch_kernel`: bind the ports, so that the connection file names them."""
+        manager = self.parent
+        self._listeners = {}
+        for name in _CHANNELS:
+            port = getattr(manager, f"{name}_port")
+            if manager.transport == "ipc":
+                one, port = socket.socket(socket.AF_UNIX), port or _CHANNELS.index(name) + 1
+                one.bind(f"{manager.ip}-{port}")
+            else:
+                one = socket.socket()
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                one.bind((manager.ip, port))
+                port = one.getsockname()[1]
+            one.listen(16)
+            self._listeners[name] = one
+            setattr(manager, f"{name}_port", port)
+        manager.write_connection_file()
+        self.connection_info = manager.get_connection_info()
+        return await super().pre_launch(cmd=manager.format_kernel_cmd(), **kwargs)
+
+    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
+        """Called to start the kernel. `cmd` is not run: the fork server has everything imported already."""
+        limits = Limits(**self.limits)
+        setup = Setup.choose(self.isolation, limits)
+        config = {
+            "key": self.connection_info["key"].decode(),
+            "rich": True,
+            "policy": self.policy,
+            "output_bytes": limits.output_bytes,
+            "memory_bytes": limits.memory_bytes,
+        }
+        try:
+            self._process = await asyncio.to_thread(
+                lambda: default_pool().launcher(setup).spawn(setup, config, self._listeners, None)
+            )
+        finally:
+            for one in self._listeners.values():
+                one.close()
+        return self.connection_info
+
+    async def cleanup(self, restart: bool = False) -> None:
+        """Called last."""
+        if self._process is not None:
+            self._process.close()
+            self._process = None

@@ -1,0 +1,192 @@
+"""Session: open it with inputs and host functions, run cells, read results and variables, close it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any
+
+from . import data
+from .calls import HostCalls, SocketCarrier
+from .errors import InputError, SandboxError, SessionClosed
+from .exchange import Exchange, Link
+from .limits import Limits
+from .policy import Mode
+from .pool import Pool, default_pool
+from .results import CellResult, Variable
+from .variables import read_variables
+
+_LOAD_SECONDS = 120.0
+_VARIABLES_SECONDS = 10.0
+
+
+class Session:
+    """A kernel of its own, and what it has been given. Cells run one at a time; variables stay between them.
+
+    >>> with Session(inputs={"text": "one two"}, functions={"shout": str.upper}) as session:
+    ...     session.run("shout(text)").value
+    "'ONE TWO'"
+    """
+
+    def __init__(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+        *,
+        limits: Limits | None = None,
+        policy: Mode = "enforce",
+        isolation: str | frozenset[str] = "auto",
+        protected: Iterable[str] = (),
+        pool: Pool | None = None,
+        kernel_name: str | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """Open a session.
+
+        `inputs` become variables, `functions` can be called from the code. `protected` names inputs that code may not
+        rebind, as it may not rebind functions. `isolation` is `auto`, or a tier by name; `none` must be asked for.
+        `kernel_name` runs the session on another Jupyter kernel, through that kernel's own provisioner: isolation is
+        then that provisioner's. `loop` is where asynchronous host functions run, if not on a loop of the session's.
+        """
+        self.limits = limits or Limits()
+        self._policy = policy
+        self._check(inputs or {}, functions or {}, tuple(protected), policy)
+        self._calls = HostCalls(functions or {}, self.limits, loop)
+        self._one_at_a_time = threading.Lock()
+        self._closing = threading.Lock()
+        self._began: float | None = None
+        self._closed = False
+        self._link = self._connect(isolation, pool, kernel_name)
+        try:
+            self._load(inputs or {}, list(protected))
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_link"):
+            self.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether another cell can run."""
+        return not self._closed and self._link.kernel.alive
+
+    @property
+    def pid(self) -> int | None:
+        """The kernel's process id on this machine, if it runs here."""
+        return self._link.kernel.pid
+
+    def run(self, code: str, *, timeout: float | None = None) -> CellResult:
+        """Run a cell and wait for it.
+
+        `timeout` stops it after that many seconds, waiting for the host included. A cell that fails, or reaches a
+        limit, is a result; `SessionClosed` is raised when there is no kernel to run it.
+        """
+        with self._one_at_a_time:
+            self._ensure_alive()
+            if self._link.review is not None and (refused := self._link.review(code)) is not None:
+                return refused
+            now = time.monotonic()
+            self._began = self._began or now
+            left = self.limits.session_seconds - (now - self._began)
+            exchange = Exchange(self._link, seconds=self.limits.cell_seconds, wall_seconds=timeout)
+            return exchange.execute(code, left)
+
+    def variables(self, *, preview_chars: int = 200, value_bytes: int = 10_000) -> dict[str, Variable]:
+        """What the session's variables are, in the order in which they were made; functions and inputs included."""
+        options = {"preview_chars": preview_chars, "value_bytes": value_bytes}
+        with self._one_at_a_time:
+            self._ensure_alive()
+            exchange = Exchange(self._link, seconds=_VARIABLES_SECONDS, wall_seconds=None)
+            answer = exchange.ask({"op": "variables", "options": options})
+        return read_variables(answer)
+
+    def interrupt(self) -> None:
+        """Stop the cell that is running, from another thread. Its variables stay."""
+        self._link.kernel.stop_cell()
+
+    def close(self) -> None:
+        """End the kernel, cancel host calls under way. A cell that is running ends with `SessionClosed`."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+        self._link.cancelled = True
+        self._calls.close()
+        self._link.kernel.kill()
+        self._link.poke()
+        with self._one_at_a_time:  # the loop of a running cell has let go of the sockets
+            self._link.kernel.close()
+            self._link.channels.close()
+            if self._link.carrier is not None:
+                self._link.carrier.socket.close()
+            for descriptor in self._link.wake:
+                os.close(descriptor)
+
+    def _connect(self, isolation: str | frozenset[str], pool: Pool | None, kernel_name: str | None) -> Link:
+        if kernel_name is not None:
+            from .remote import RemoteKernel  # jupyter_client takes a third of a second to import
+
+            return RemoteKernel.start(kernel_name, self._calls, self.limits, self._policy)
+        kernel = (pool or default_pool()).take(isolation, self.limits)
+        link = Link(kernel.process, kernel.channels, self._calls, self.limits, None)
+        link.carrier = SocketCarrier(kernel.calls, self._calls, self.limits, link.poke)
+        return link
+
+    def _load(self, inputs: Mapping[str, Any], protected: list[str]) -> None:
+        carrier = self._link.carrier
+        parcel = data.pack(inputs, by="descriptor" if carrier is not None else "buffer")
+        order = {
+            "op": "load",
+            "inputs": parcel.inputs,
+            "descriptors": len(parcel.large) if carrier is not None else 0,
+            "functions": self._calls.describe(),
+            "protected": protected,
+            "policy": self._policy,
+            "output_bytes": self.limits.output_bytes,
+            "memory_bytes": self.limits.memory_bytes,
+            "call_bytes": self.limits.call_bytes,
+        }
+        buffers: list[bytes] = []
+        if carrier is None:
+            buffers = [one.read() for one in parcel.large]
+        elif parcel.large:
+            carrier.send_descriptors([one.descriptor for one in parcel.large])
+        answer = Exchange(self._link, seconds=_LOAD_SECONDS, wall_seconds=None).ask(order, buffers)
+        if "error" in answer:
+            raise InputError(f"the kernel could not take its inputs: {str(answer['error'])[:500]}")
+
+    def _ensure_alive(self) -> None:
+        if self._closed:
+            raise SessionClosed("the session is closed")
+        if not self._link.kernel.alive:
+            raise SessionClosed("the session's kernel is gone; open another session")
+
+    @staticmethod
+    def _check(
+        inputs: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]], protected: tuple[str, ...], policy: str
+    ) -> None:
+        for name in (*inputs, *functions):
+            data.check_name(name)
+        if both := sorted(set(inputs) & set(functions)):
+            raise InputError(f"{', '.join(both)}: an input and a function cannot have the same name")
+        if unknown := sorted(set(protected) - set(inputs)):
+            raise InputError(f"{', '.join(unknown)}: protected, but not an input")
+        for name, function in functions.items():
+            if not callable(function):
+                raise InputError(f"function {name!r} is a {type(function).__name__}, which cannot be called")
+        if policy not in ("off", "warn", "enforce"):
+            raise SandboxError(f"policy={policy!r}: choose off, warn or enforce")

@@ -1,0 +1,255 @@
+"""The fork server: a process that has imported everything and forks one kernel per order.
+
+It is trusted and single-threaded, runs no code from a session, and reads orders only from the host that started it. It
+owns what must not outlive a kernel: its cgroup and its scratch directory. When the host goes away, so does it, and the
+kernels with it.
+
+    order   {"id", "confinement", "config", "channels", "calls"}  + descriptors: channels..., [calls], errors
+    answer  {"id", "pid", "scratch"} or {"id", "error"}
+    news    {"exit": pid, "status": n, "oom": bool}
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import importlib.util
+import json
+import os
+import random
+import select
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import traceback
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+from . import frames
+from .isolation import cgroups, privileges
+from .isolation.confinement import Confinement, confine, separate
+
+PRIVATE_SCRATCH = "/box"
+_MAX_ORDER = 1 << 20
+# What model-written code imports most; a module that is not installed is passed over.
+_PRELOAD = (
+    "asyncio", "collections", "csv", "dataclasses", "datetime", "decimal", "difflib", "enum", "functools", "heapq",
+    "io", "itertools", "json", "math", "operator", "os", "pathlib", "random", "re", "statistics", "string", "textwrap",
+    "time", "typing", "unicodedata", "numpy", "pandas",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Child:
+    cgroup: cgroups.Cgroup | None
+    scratch: str | None
+
+
+class _Zygote:
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._reader = frames.Reader(_MAX_ORDER)
+        self._descriptors: list[int] = []
+        self._children: dict[int, _Child] = {}
+        self._wakeup, self._wakeup_end = os.pipe()
+        os.set_blocking(self._wakeup, False)
+        os.set_blocking(self._wakeup_end, False)
+
+    def serve(self) -> None:
+        signal.set_wakeup_fd(self._wakeup_end, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the host
+        while True:
+            ready, _, _ = select.select([self._control, self._wakeup], [], [])
+            if self._wakeup in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wakeup, 4096)
+            self._reap()
+            if self._control in ready:
+                if not frames.receive_with_descriptors(self._control, self._reader, self._descriptors):
+                    return
+                for order in self._reader.frames():
+                    self._obey(order)
+
+    def end(self) -> None:
+        """The host is gone: leave nothing behind."""
+        for pid, child in self._children.items():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            self._clean(child)
+
+    def _obey(self, order: dict[str, Any]) -> None:
+        count = len(order["channels"]) + (1 if order["calls"] else 0) + 1
+        given, self._descriptors = self._descriptors[:count], self._descriptors[count:]
+        try:
+            answer = self._spawn(order, given)
+        except OSError as error:
+            answer = {"error": str(error)}
+        finally:
+            for descriptor in given:
+                os.close(descriptor)
+        frames.send(self._control, {"id": order["id"], **answer})
+
+    def _spawn(self, order: dict[str, Any], given: list[int]) -> dict[str, Any]:
+        confinement = Confinement.from_json(order["confinement"])
+        child = _Child(None, None)
+        if "namespaces" not in confinement.layers:
+            child.scratch = tempfile.mkdtemp(prefix="rlm-scratch-")
+            if "user" in confinement.layers and confinement.uid is not None and os.geteuid() == 0:
+                os.chown(child.scratch, confinement.uid, confinement.uid)
+            confinement = replace(confinement, scratch=child.scratch)
+        if "cgroup" in confinement.layers:
+            limits = confinement.limits
+            memory = limits.memory_bytes + limits.file_bytes
+            child.cgroup = cgroups.create(f"rlm-{os.getpid()}-{order['id']}", memory, limits.processes)
+        try:
+            pid = self._fork(confinement, order, given, child)
+        except BaseException:
+            self._clean(child)
+            raise
+        self._children[pid] = child
+        return {"pid": pid, "scratch": child.scratch}
+
+    def _fork(self, confinement: Confinement, order: dict[str, Any], given: list[int], child: _Child) -> int:
+        gate, gate_end = os.pipe()
+        report, report_end = os.pipe()
+        apart = "namespaces" in confinement.layers
+        outer = os.fork()
+        if outer == 0:
+            try:
+                self._become(confinement, order, given, gate, report_end, apart)
+            except BaseException:
+                _last_words(given[-1])
+        os.close(gate)
+        os.close(report_end)
+        try:
+            pid = outer
+            if apart:
+                # Waiting for the outer process means that the kernel has been handed to us as its new parent.
+                said = os.read(report, 32)
+                os.waitpid(outer, 0)
+                if not said:
+                    raise OSError("the kernel's namespaces could not be made; see what it printed")
+                pid = int(said)
+            if child.cgroup is not None:
+                child.cgroup.add(pid)
+            os.write(gate_end, b"g")
+            return pid
+        finally:
+            os.close(report)
+            os.close(gate_end)
+
+    def _become(
+        self, confinement: Confinement, order: dict[str, Any], given: list[int], gate: int, report: int, apart: bool
+    ) -> NoReturn:
+        """In the child: step into the namespaces, wait for the parent's word, become a kernel."""
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        separate(confinement)
+        if apart and (pid := os.fork()):
+            os.write(report, str(pid).encode())
+            os._exit(0)
+        _close_all_but({*given, gate})
+        if os.read(gate, 1) != b"g":
+            os._exit(0)
+        os.close(gate)
+        become_kernel(confinement, order, given)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            child = self._children.pop(pid, None)
+            if child is not None:
+                oom = child.cgroup is not None and child.cgroup.oom_killed()
+                self._clean(child)
+                code = os.waitstatus_to_exitcode(status)
+                frames.send(self._control, {"exit": pid, "status": code, "oom": oom})
+
+    def _clean(self, child: _Child) -> None:
+        if child.cgroup is not None:
+            child.cgroup.remove()
+        if child.scratch is not None:
+            shutil.rmtree(child.scratch, ignore_errors=True)
+
+
+def become_kernel(confinement: Confinement, order: dict[str, Any], given: list[int]) -> NoReturn:
+    """Confine this process, for good, and serve as a kernel in it."""
+    errors = given[-1]
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for target, source in ((0, nothing), (1, errors), (2, errors)):
+        os.dup2(source, target)
+    os.close(nothing)
+    os.close(errors)
+    os.setsid()
+    scratch = confinement.scratch
+    confine(confinement)
+    privileges.die_with_parent()
+    os.environ.clear()
+    os.environ.update(HOME=scratch, TMPDIR=scratch, PATH="/usr/bin:/bin", LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1")
+    tempfile.tempdir = None
+    os.chdir(scratch)
+    sys.argv = [""]
+    sys.path.insert(0, "")
+    random.seed()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
+    gc.enable()
+    from .kernel.main import Kernel
+
+    names = order["channels"]
+    sockets = dict(zip(names, given, strict=False))
+    calls = given[len(names)] if order["calls"] else None
+    Kernel(order["config"], sockets, calls).start()
+
+
+def _close_all_but(keep: set[int]) -> None:
+    last = -1
+    for descriptor in [*sorted(keep | {0, 1, 2}), os.sysconf("SC_OPEN_MAX")]:
+        if descriptor > last + 1:  # closerange(0, 0) closes everything
+            os.closerange(last + 1, descriptor)
+        last = descriptor
+
+
+def _last_words(errors: int) -> NoReturn:
+    try:
+        os.write(errors, traceback.format_exc().encode()[-60_000:])
+    finally:
+        os._exit(70)
+
+
+def _preload(names: list[str]) -> list[str]:
+    loaded = []
+    for name in (*_PRELOAD, *names):
+        if importlib.util.find_spec(name) is not None:
+            importlib.import_module(name)
+            loaded.append(name)
+    importlib.import_module("sandbox.kernel.main")
+    return loaded
+
+
+def main() -> None:
+    """`sys.argv`: the control socket's descriptor, and options as JSON."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    options = json.loads(sys.argv[2])
+    privileges.adopt_orphans()
+    privileges.die_with_parent()
+    loaded = _preload(options.get("preload", []))
+    gc.collect()
+    gc.freeze()  # collections in the children would touch, and so copy, every page
+    gc.disable()
+    zygote = _Zygote(control)
+    frames.send(control, {"ready": os.getpid(), "preloaded": loaded})
+    try:
+        zygote.serve()
+    finally:
+        zygote.end()
