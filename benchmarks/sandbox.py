@@ -163,6 +163,7 @@ class Run:
 
 def measure(run: Run, rounds: int, heavy_rounds: int, loop_seconds: float) -> None:
     count = run.workers["cpython"].ask(do="calibrate", seconds=loop_seconds)["count"]
+    run.turn("memory", 0, do="memory", count=8)  # first: some contenders use their processes again
     for number in range(rounds):
         began = time.monotonic()
         run.turn("start", number, do="start")
@@ -174,7 +175,6 @@ def measure(run: Run, rounds: int, heavy_rounds: int, loop_seconds: float) -> No
             run.turn("text100", number, do="text", megabytes=100)
             run.turn("loop", number, do="loop", count=count)
         print(f"round {number + 1} of {rounds}: {time.monotonic() - began:.0f} s", file=sys.stderr)
-    run.turn("memory", 0, do="memory", count=8)
 
 
 def prepare(peer_python: Path, deno_dir: Path) -> None:

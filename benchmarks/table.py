@@ -13,7 +13,7 @@ OURS = "pool"
 
 
 def print_results(results: Results, heading: str) -> None:
-    console = Console(width=148, highlight=False)
+    console = Console(width=156, highlight=False)
     console.print(f"[bold]{escape(heading)}[/bold]")
     console.print(_medians(results))
     if results.samples.get(OURS):
@@ -30,7 +30,7 @@ def _number(value: float) -> str:
         return f"{value:,.0f}"
     if value >= 10:
         return f"{value:.1f}"
-    return f"{value:.2f}" if value >= 1 else f"{value:.2g}"
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
 def _shown(results: Results) -> list[str]:

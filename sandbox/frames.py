@@ -81,10 +81,10 @@ def receive(sock: socket.socket, reader: Reader) -> bool:
     return bool(data)
 
 
-def receive_with_descriptors(sock: socket.socket, reader: Reader, descriptors: list[int]) -> bool:
+def receive_with_descriptors(sock: socket.socket, reader: Reader, descriptors: list[int], flags: int = 0) -> bool:
     """Like `receive`; descriptors that came along are appended, not inheritable."""
     space = socket.CMSG_SPACE(_MAX_DESCRIPTORS * array.array("i").itemsize)
-    data, ancillary, _flags, _address = sock.recvmsg(_CHUNK, space)
+    data, ancillary, _flags, _address = sock.recvmsg(_CHUNK, space, flags)
     for level, kind, payload in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             numbers = array.array("i")

@@ -207,10 +207,8 @@ class _Reviewer(RestrictingNodeTransformer):
         self.check_name(node, node.name)
         return self.node_contents_visit(node)
 
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_ExceptHandler = visit_MatchAs = visit_MatchStar = (
-        _visit_definition
-    )
-    visit_TypeVar = visit_ParamSpec = visit_TypeVarTuple = _visit_definition
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ExceptHandler = _visit_definition
+    visit_MatchAs = visit_MatchStar = visit_TypeVar = visit_ParamSpec = visit_TypeVarTuple = _visit_definition
 
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
         # What a class body binds are attributes: a field `context` or a method `eval` takes no name away.

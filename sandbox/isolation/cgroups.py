@@ -12,14 +12,16 @@ Does not cover:
 It is a backstop. A kernel that asks for too much memory gets a MemoryError from its address-space limit; only one that
 gets around that, with many processes, meets this one and is killed.
 
-A group is made inside the group that we are in, so that limits somebody set on us go on holding. Version 2 allows that
-only where we have been given a subtree and are not in its way; else the group is made beside ours, if ours has no
-limits that would be left behind.
+Limits that somebody set on us go on holding: a group is made inside ours, or outside only where ours has no limits that
+would be left behind. Version 2 allows the inside only where we have been given a subtree and are not in its way; else
+the group is made beside ours. Version 1 allows any place, and the outermost is taken: a fork server that is killed
+leaves its groups, and there the next one finds them and sweeps them away.
 """
 
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import time
 from dataclasses import dataclass
@@ -30,6 +32,8 @@ SLACK_BYTES = 128 * 1024 * 1024
 
 SLACK_PROCESSES = 4
 _CONTROLLERS = ("memory", "pids")
+_V1_UNLIMITED = 1 << 60
+_SWEEP_AGE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,8 @@ class Cgroup:
 def create(name: str, memory_bytes: int, processes: int) -> Cgroup | None:
     """A group with these limits, or None where no group can be made.
 
-    `memory_bytes` must include the files of the scratch directory: a private root keeps them in memory.
+    `memory_bytes` must include the files of the scratch directory: a private root keeps them in memory. Names look like
+    `rlm-<pid of the fork server>-...`, so that what a dead one left behind is known as such.
     """
     memory = memory_bytes + SLACK_BYTES
     settings = {
@@ -71,8 +76,10 @@ def create(name: str, memory_bytes: int, processes: int) -> Cgroup | None:
         "memory.memsw.limit_in_bytes": memory,
         "pids.max": processes + SLACK_PROCESSES,
     }
+    parents = _parents()
+    _sweep(tuple(parents))
     made: list[Path] = []
-    for parent in _parents():
+    for parent in parents:
         directory = parent / name
         try:
             directory.mkdir(mode=0o755)
@@ -104,8 +111,9 @@ def _parents() -> list[Path]:
     for controller in _CONTROLLERS:
         if controller in by_controller and controller in ours:
             directory = _directory(*by_controller[controller], ours[controller])
-            if directory is not None and os.access(directory, os.W_OK):
-                found[controller] = directory
+            outermost = _outermost(directory, by_controller[controller][0]) if directory is not None else None
+            if outermost is not None:
+                found[controller] = outermost
     # Controllers that are mounted together share one directory.
     return list(dict.fromkeys(found.values())) if "memory" in found else []
 
@@ -120,6 +128,21 @@ def _unified_parent(mount: Path, root: str, path: str) -> Path | None:
     unlimited = all(_read(ours / file) in ("max", "") for file in ("memory.max", "memory.high", "pids.max"))
     inside = beside == mount or mount in beside.parents
     return beside if inside and unlimited and _delegates(beside) else None
+
+
+def _outermost(directory: Path, mount: Path) -> Path | None:
+    """The widest group that we may write to without stepping out of one that has limits; version 1."""
+    found = None
+    while True:
+        if os.access(directory, os.W_OK):
+            found = directory
+        limited = any(
+            (text := _read(directory / file)) not in ("", "max") and int(text) < _V1_UNLIMITED
+            for file in ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "pids.max")
+        )
+        if limited or directory == mount:
+            return found
+        directory = directory.parent
 
 
 def _delegates(directory: Path) -> bool:
@@ -159,6 +182,21 @@ def _memberships() -> dict[str, str]:
         for controller in controllers.split(","):
             ours[controller] = path
     return ours
+
+
+@functools.cache
+def _sweep(parents: tuple[Path, ...]) -> None:
+    """Remove what fork servers left that were killed; once for each place. A group with a process in it cannot go."""
+    for parent in parents:
+        for group in parent.glob("rlm-*"):
+            owner = group.name.split("-")[1]
+            try:
+                # A new one may be about to get its process; pids mean little to us if it is another container's.
+                abandoned = owner.isdecimal() and not Path("/proc", owner).exists()
+                if abandoned and time.time() - group.stat().st_ctime > _SWEEP_AGE:
+                    group.rmdir()
+            except OSError:
+                continue
 
 
 def _read(path: Path) -> str:

@@ -70,12 +70,13 @@ def enter_private_root(read_only: Iterable[str], *, file_bytes: int, file_count:
         sources = _open_sources((*read_only, *DEVICES))
         try:
             _mount("tmpfs", _STAGE, "tmpfs", _MS_NOSUID | _MS_NODEV, "size=1m,mode=755")
+            # The scratch first: an interpreter that lives in the host's /tmp is shown inside ours.
+            _make_scratch(file_bytes, file_count, owner)
             for path, descriptor in sources.items():
                 _show(path, descriptor)
         finally:
             for descriptor in sources.values():
                 os.close(descriptor)
-        _make_scratch(file_bytes, file_count, owner)
         Path(_STAGE, "dev/shm").symlink_to("/tmp")
         _pivot()
     finally:

@@ -15,7 +15,7 @@ from types import GetSetDescriptorType, MappingProxyType, MemberDescriptorType
 from typing import Any
 
 # Every function below looks built-in names up in this copy, so that patching `builtins` later changes nothing here.
-__builtins__ = dict(vars(builtins))
+globals()["__builtins__"] = dict(vars(builtins))
 
 _ENTRIES = 2000  # how much of one dictionary is looked through: DataFrame's class has about 500 entries
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # Py_TPFLAGS_HEAPTYPE, Py_TPFLAGS_IMMUTABLETYPE
@@ -47,11 +47,11 @@ def unforgeable(kind: type) -> bool:
     return not flags & _HEAP or bool(flags & _IMMUTABLE)
 
 
-def text(value: object, limit: int = 100) -> str:
+def text(value: Any, limit: int = 100) -> str:
     """A plain str that any JSON encoder takes, from a str or a subclass of it; `?` from anything else."""
     if not is_a(value, str):
         return "?"
-    return _replace_surrogates("\ufffd", str.__getitem__(value, slice(0, limit)))  # type: ignore[arg-type]
+    return _replace_surrogates("\ufffd", str.__getitem__(value, slice(0, limit)))
 
 
 def class_items(kind: type) -> Any:
@@ -59,9 +59,9 @@ def class_items(kind: type) -> Any:
     return _items(_class_dict(kind))
 
 
-def entry(pairs: Any, wanted: str) -> Any:
-    """The value beside an exact str key among pairs; None where there is none."""
-    for key, value in islice(pairs, _ENTRIES):
+def entry(pairs: Any, wanted: str, most: int = _ENTRIES) -> Any:
+    """The value beside an exact str key among the first pairs; None where there is none."""
+    for key, value in islice(pairs, most):
         if type(key) is str and key == wanted:
             return value
     return None

@@ -15,14 +15,14 @@ from typing import Any
 from . import anatomy
 from .previews import Sketch, register
 
-__builtins__ = dict(vars(builtins))  # see anatomy.py
+globals()["__builtins__"] = dict(vars(builtins))  # see anatomy.py
 
 _KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
 _EXTENSIONS = {"StringArray": "str", "ArrowStringArray": "str", "Categorical": "category", "PeriodArray": "period"}
 _COLUMNS = 200  # how many columns of a frame a preview looks at
 
-_modules = sys.modules
-_module_dict = ModuleType.__dict__["__dict__"].__get__
+_modules: dict[str, Any] = sys.modules
+_module_dict = vars(ModuleType)["__dict__"].__get__
 _taken: dict[str, Any] = {}  # classes of numpy and unbound C functions of both, under names of our own
 
 
@@ -39,8 +39,7 @@ def prime() -> None:
     register(pandas.Index, _index, lambda index: [_length(index)])
     register(type(pandas.NaT), lambda sketch, _: sketch.add("NaT"))
     try:
-        from pandas._libs import arrays, internals
-
+        internals, arrays = _modules["pandas._libs.internals"], _modules["pandas._libs.arrays"]
         _taken.update(
             blocks=_getter(internals.BlockManager, "blocks"),
             axes=_getter(internals.BlockManager, "axes"),
@@ -49,15 +48,21 @@ def prime() -> None:
             indexer=_getter(internals.BlockPlacement, "indexer"),
             backing=_getter(arrays.NDArrayBacked, "_ndarray"),
         )
-    except (ImportError, AttributeError):  # a pandas built otherwise: a frame is drawn as its name
+    except (KeyError, AttributeError):  # a pandas built otherwise: a frame is drawn as its name
         return
+    arrow = getattr(_modules.get("pyarrow.lib"), "ChunkedArray", None)  # where it is installed, pandas keeps text in it
+    if arrow is not None:
+        _taken.update(arrow=arrow, arrow_length=arrow.__len__, arrow_slice=arrow.slice, arrow_list=arrow.to_pylist)
 
 
 def recognise_numpy() -> None:
     """Take what is needed of numpy once it is loaded, be it by a cell: only what no Python code can have made."""
     if "ndarray" in _taken:
         return
-    module = anatomy.entry(dict.items(_modules), "numpy")
+    try:
+        module = anatomy.entry(dict.items(_modules), "numpy", 100_000)
+    except RuntimeError:  # a thread of the cell is importing: the next snapshot finds out
+        return
     if type(module) is not ModuleType:
         return
     kinds = {}
@@ -117,12 +122,17 @@ def _dtype_name(array: Any) -> str:
     if letter in _KINDS:
         return "bool" if letter == "b" else f"{_KINDS[letter]}{8 * width}"
     if letter in ("M", "m"):
-        return ("datetime64" if letter == "M" else "timedelta64") + _taken["code"](dtype)[3:]
-    return {"O": "object", "V": "record", "T": "str", "U": f"U{width // 4}", "S": f"S{width}"}.get(letter, letter)
+        return ("datetime64" if letter == "M" else "timedelta64") + str(_taken["code"](dtype))[3:]
+    names = {"O": "object", "V": "record", "T": "str", "U": f"U{width // 4}", "S": f"S{width}"}
+    return names.get(letter, "?")
 
 
 def _first(array: Any, count: int) -> list[Any]:
     """The first values of an array. Objects are moved, not looked at: whoever draws them does so with care."""
+    if type(array) is range:
+        return list(array[:count])
+    if type(array) is _taken.get("arrow"):
+        return list(_taken["arrow_list"](_taken["arrow_slice"](array, 0, count)))
     letter = _taken["letter"](_taken["array_dtype"](array))
     if type(array) is not _taken["ndarray"] or letter not in ("b", "i", "u", "f", "c", "U", "S", "M", "O"):
         return []  # cutting a subclass would run its `__array_finalize__`
@@ -140,8 +150,14 @@ def _values(sketch: Sketch, array: Any) -> None:
     if few:
         sketch.add(": ")
         sketch.series(few)
-        if len(few) < _taken["count"](array):
+        if len(few) < _count(array):
             sketch.add(", …")
+
+
+def _count(array: Any) -> int:
+    if type(array) is range:
+        return len(array)
+    return int(_taken["arrow_length"](array) if type(array) is _taken.get("arrow") else _taken["count"](array))
 
 
 def _manager(frame: Any) -> tuple[tuple[Any, ...], list[Any]]:
@@ -155,16 +171,19 @@ def _manager(frame: Any) -> tuple[tuple[Any, ...], list[Any]]:
 
 
 def _backing(thing: Any, depth: int = 4) -> Any:
-    """The numpy array or range in which an index or an extension array keeps its values or its codes."""
-    if type(thing) is _taken["ndarray"] or type(thing) is range or not depth:
+    """The numpy array, range or arrow array in which an index or an extension array keeps its values or codes."""
+    kind = type(thing)
+    if kind is _taken["ndarray"] or kind is range or kind is _taken.get("arrow"):
         return thing
+    if not depth:
+        raise TypeError("no array behind this")
     try:
         return _backing(_taken["backing"](thing), depth - 1)
     except TypeError:
         pass
     if anatomy.is_a(thing, list):  # the codes of a MultiIndex
         return _backing(list.__getitem__(thing, 0), depth - 1)
-    for name in ("_range", "_data", "_codes", "_left"):
+    for name in ("_range", "_data", "_codes", "_left", "_pa_array"):
         held = anatomy.attribute(thing, name)
         if held is not None:
             return _backing(held, depth - 1)
@@ -173,7 +192,7 @@ def _backing(thing: Any, depth: int = 4) -> Any:
 
 def _length(index: Any) -> int:
     backing = _backing(index)
-    return len(backing) if type(backing) is range else int(_taken["shape"](backing)[0])
+    return int(_taken["shape"](backing)[0]) if type(backing) is _taken["ndarray"] else _count(backing)
 
 
 def _column_type(values: Any) -> str:
@@ -182,29 +201,30 @@ def _column_type(values: Any) -> str:
     name = anatomy.short_name(type(values))
     if name in _EXTENSIONS:
         return _EXTENSIONS[name]
-    beneath = _dtype_name(_backing(values))
+    backing = _backing(values)
+    if type(backing) is not _taken["ndarray"]:
+        return name
+    beneath = _dtype_name(backing)
     return beneath.capitalize() if name in ("IntegerArray", "FloatingArray", "BooleanArray") else beneath
 
 
 def _shown(values: Any) -> Any:
-    """The array of an index or a column, where it holds the values themselves and not codes of them."""
+    """The array of an index or a column, where it holds the values themselves and not codes of them; else None."""
     kept = type(values) is _taken["ndarray"] or type(values) is range
-    kept = kept or anatomy.short_name(type(values)) in ("StringArray", "DatetimeArray")
+    kept = kept or anatomy.short_name(type(values)) in ("StringArray", "ArrowStringArray", "DatetimeArray")
     return _backing(values) if kept else None
 
 
 def _labels(index: Any) -> list[Any]:
     span = anatomy.attribute(index, "_range")
     shown = _shown(anatomy.attribute(index, "_data") if span is None else span)
-    if type(shown) is range:
-        return list(shown[:_COLUMNS])
     return [] if shown is None else _first(shown, _COLUMNS)
 
 
 def _frame(sketch: Sketch, frame: Any) -> None:
     blocks, (columns, rows) = _manager(frame)
     width = _length(columns)
-    sketch.add(f"{_length(rows):,} rows × {width:,} columns")
+    sketch.add(f"{_length(rows):,} rows x {width:,} columns")
     types: dict[int, str] = {}
     for block in blocks[:_COLUMNS]:
         places = _taken["indexer"](_taken["places"](block))

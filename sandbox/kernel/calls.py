@@ -57,6 +57,7 @@ class Calls:
         self._reading = threading.RLock()
         self._arrived = threading.Condition()
         self.descriptors: list[int] = []
+        self.max_bytes = _MAX_ANSWER
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function of the host and wait for what it returns."""
@@ -67,6 +68,8 @@ class Calls:
             raise TypeError(
                 f"{name}(): arguments must be JSON values (str, int, float, bool, None, list, dict): {error}"
             ) from None
+        if len(data) > self.max_bytes:
+            raise HostCallRefused(f"{name}(): {len(data):,} bytes of arguments; at most {self.max_bytes:,} fit")
         pending = self._pending[number] = _Pending()
         with self._writing:
             self.socket.sendall(data)
@@ -76,11 +79,13 @@ class Calls:
         return self._result(pending.answer)
 
     def pump(self) -> bool:
-        """Read what has arrived, if nobody else does; False when the host is gone."""
+        """Read what has arrived, if nobody else does or just did; False when the host is gone."""
         if not self._reading.acquire(blocking=False):
             return True
         try:
-            return self._read()
+            return self._read(socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return True
         finally:
             self._reading.release()
 
@@ -108,8 +113,8 @@ class Calls:
                     # The timeout covers a reader that stopped between our test of the lock and this wait.
                     self._arrived.wait(0.05)
 
-    def _read(self) -> bool:
-        alive = frames.receive_with_descriptors(self.socket, self._reader, self.descriptors)
+    def _read(self, flags: int = 0) -> bool:
+        alive = frames.receive_with_descriptors(self.socket, self._reader, self.descriptors, flags)
         for answer in self._reader.frames():
             pending = self._pending.get(answer.get("id", 0))
             if pending is not None:

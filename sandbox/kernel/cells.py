@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import builtins
 import contextlib
 import errno
 import inspect
@@ -17,6 +18,8 @@ from typing import Any
 
 PREFIX = "<cell "
 
+_MAX_MESSAGE = 20_000
+_MAX_TRACEBACK = 60_000
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -41,8 +44,9 @@ class Cells:
 
     def __init__(self) -> None:
         self.module = types.ModuleType("__main__")
-        self.module.__dict__["__builtins__"] = __builtins__
+        self.module.__dict__["__builtins__"] = builtins
         self.namespace: dict[str, Any] = self.module.__dict__
+        self.own_names = frozenset(self.namespace)
         self.review: Callable[[ast.Module, str], None] | None = None
         self.count = 0
         self._runner: asyncio.Runner | None = None
@@ -86,7 +90,8 @@ def failure(error: BaseException) -> Failure:
     if isinstance(error, SyntaxError) and (error.filename or "").startswith(PREFIX):
         line = error.lineno
     text = "".join(rendered.format(chain=True))
-    return Failure(type(error).__name__, _message(rendered), text, line, _limit(error))
+    name = type(error).__name__
+    return Failure(_cut(name, 200), _cut(_message(rendered), _MAX_MESSAGE), _cut(text, _MAX_TRACEBACK), line, _limit(error))
 
 
 def interrupted(frame: types.FrameType | None, name: str, message: str) -> Failure:
@@ -122,10 +127,14 @@ def _keep_own_lines(rendered: traceback.TracebackException) -> int | None:
 
 
 def _message(rendered: traceback.TracebackException) -> str:
-    # `_str` is the text that the traceback shows; a hostile __str__ has already been dealt with there.
-    only = "".join(rendered.format_exception_only()).strip()
-    _, separator, message = only.rpartition("\n")[2].partition(": ") if "\n" not in only else only.partition(": ")
-    return message if separator else ""
+    """What follows `Name: ` at the end of the traceback; a hostile __str__ has been dealt with by then."""
+    lines = list(rendered.format_exception_only())
+    _, _, message = lines[0 if not lines[0].startswith("  File") else -1].strip().partition(": ")
+    return message
+
+
+def _cut(text: str, size: int) -> str:
+    return text if len(text) <= size else f"{text[: size // 2]}… ({len(text) - size:,} characters) …{text[-size // 2 :]}"
 
 
 def _limit(error: BaseException) -> str | None:

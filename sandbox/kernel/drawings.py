@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import enum
+import pathlib
 import re
 import types
 from collections import deque
@@ -11,7 +12,6 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
-from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
@@ -20,7 +20,7 @@ from .positions import Positions
 from .previews import Draw, Sketch, register
 from .views import TextView
 
-__builtins__ = dict(vars(builtins))  # see anatomy.py
+globals()["__builtins__"] = dict(vars(builtins))  # see anatomy.py
 
 _LONG_INT_BITS = 1000  # fewer digits than the lowest limit a cell can set on int to str
 _LONG_DECIMAL_BYTES = 4096
@@ -43,7 +43,9 @@ _decimal_text, _decimal_bytes = Decimal.__str__, Decimal.__sizeof__
 (_module_dict,) = _getters(types.ModuleType, "__dict__")
 (_builtin_name,) = _getters(types.BuiltinFunctionType, "__name__")
 (_method_function,) = _getters(types.MethodType, "__func__")
-_function_name, _function_code = _getters(types.FunctionType, "__name__", "__code__")
+_function_name, _function_code, _function_defaults = _getters(
+    types.FunctionType, "__name__", "__code__", "__defaults__"
+)
 _code_names, _code_positional, _code_keyword, _code_flags = _getters(
     types.CodeType, "co_varnames", "co_argcount", "co_kwonlyargcount", "co_flags"
 )
@@ -141,7 +143,7 @@ def _moment(kind: Any, getters: list[Any]) -> Draw:
 
 
 def _timedelta(sketch: Sketch, thing: Any) -> None:
-    sketch.add(f"timedelta({timedelta(*[get(thing) for get in _DELTA])})")
+    sketch.add(str(timedelta(*[get(thing) for get in _DELTA])))
 
 
 def _decimal(sketch: Sketch, thing: Any) -> None:
@@ -163,7 +165,7 @@ def _uuid(sketch: Sketch, thing: Any) -> None:
 
 def _path(sketch: Sketch, thing: Any) -> None:
     held = dict(anatomy.slots(thing))
-    segments = held.get("_raw_paths", held.get("_parts"))  # 3.12 and later; 3.11
+    segments: Any = held.get("_raw_paths", held.get("_parts"))  # 3.12 and later; 3.11
     whole = ""
     for segment in list.__getitem__(segments, slice(0, 100)):
         part = anatomy.text(segment, 1000)
@@ -186,7 +188,9 @@ def _exception(sketch: Sketch, thing: Any) -> None:
 def _function(sketch: Sketch, thing: Any) -> None:
     code, name = _function_code(thing), anatomy.text(_function_name(thing))
     names, flags = iter(_code_names(code)), _code_flags(code)
+    required = _code_positional(code) - len(_function_defaults(thing) or ())
     shown = [anatomy.text(each) for each in islice(names, _code_positional(code))]
+    shown[required:] = [f"{each}=…" for each in shown[required:]]
     keywords = [anatomy.text(each) for each in islice(names, _code_keyword(code))]
     if flags & 0x04:  # CO_VARARGS
         shown.append("*" + anatomy.text(next(names)))
@@ -250,7 +254,9 @@ def register_all() -> None:
     register(Decimal, _decimal)
     register(Fraction, _fraction)
     register(UUID, _uuid)
-    register(PurePath, _path)
+    register(pathlib.PurePath, _path)
+    for name in ("Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath"):
+        anatomy.public_names[id(getattr(pathlib, name))] = f"pathlib.{name}"  # written in `pathlib._local` in 3.13
     register(re.Pattern, _pattern)
     register(BaseException, _exception, wrapped=False)
     register(types.FunctionType, _function)

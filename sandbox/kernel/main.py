@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import faulthandler
+import mmap
 import os
 import signal
 import socket
@@ -22,7 +24,7 @@ from typing import Any, NoReturn
 
 import zmq
 
-from .. import policy
+from .. import policy, policy_words
 from ..wire import PROTOCOL_VERSION, Message, Wire, WireError
 from . import display, introspection, snapshot
 from .calls import Calls, stub
@@ -44,6 +46,7 @@ class Kernel:
         self._rich = bool(config.get("rich"))
         self._mode: policy.Mode = config.get("policy", "enforce")
         self._reserved: dict[str, Any] = {}
+        self._protected_inputs: frozenset[str] = frozenset()
         self._warnings: list[str] = []
         self._main = threading.get_ident()
         self._sending = threading.RLock()
@@ -53,7 +56,7 @@ class Kernel:
         self._protected = 0
         self._stop_held = False
         self._stopped_by_host = False
-        self._reserve = bytearray(_RESERVE_BYTES)
+        self._reserve: mmap.mmap | None = mmap.mmap(-1, _RESERVE_BYTES)
         self._cells = Cells()
         self._printed = Printed(self._print)
         self._calls = Calls(socket.socket(fileno=calls), self._stop_from_call) if calls is not None else None
@@ -83,6 +86,7 @@ class Kernel:
         signal.signal(signal.SIGINT, self._on_interrupt)
         signal.signal(STOP_SIGNAL, self._on_stop)
         snapshot.prime()
+        _warm_up()
         self._serve()
 
     # -- channels
@@ -93,6 +97,9 @@ class Kernel:
         self._shell = _bound(context, zmq.ROUTER, sockets["shell"])
         self._control = _bound(context, zmq.ROUTER, sockets["control"])
         self._iopub = _bound(context, zmq.XPUB, sockets["iopub"])
+        if not self._rich:
+            # A host that reads slowly makes the cell wait; nothing it printed is lost.
+            self._iopub.setsockopt(zmq.XPUB_NODROP, 1)
         self._poller = zmq.Poller()
         for channel in (self._control, self._shell, self._iopub):
             self._poller.register(channel, zmq.POLLIN)
@@ -182,7 +189,7 @@ class Kernel:
         except SystemExit as error:
             self._say_exit(error)
         except BaseException as error:
-            self._reserve = bytearray()  # room to speak, should memory be what is missing
+            self._make_room()
             failed = failure(error)
             del error
         self._running = False
@@ -191,11 +198,9 @@ class Kernel:
     def _finish(self, message: Message, failed: Failure | None, began: float | None) -> None:
         self._cells.namespace.update(self._reserved)
         self._printed.flush()
-        if not self._reserve:
-            try:
-                self._reserve = bytearray(_RESERVE_BYTES)
-            except MemoryError:
-                pass
+        if self._reserve is None:
+            with contextlib.suppress(OSError):
+                self._reserve = mmap.mmap(-1, _RESERVE_BYTES)
         content: dict[str, Any] = {
             "status": "ok",
             "execution_count": self._cells.count,
@@ -217,6 +222,12 @@ class Kernel:
         self._reply(self._shell, "execute_reply", content, message, metadata={COMM: facts})
         if failed is not None and message.content.get("stop_on_error", True):
             self._abort_queued()
+
+    def _make_room(self) -> None:
+        """Room to speak, should memory be what is missing."""
+        if self._reserve is not None:
+            self._reserve.close()
+            self._reserve = None
 
     def _abort_queued(self) -> None:
         """A notebook that runs all its cells expects those after a failed one not to run."""
@@ -303,17 +314,20 @@ class Kernel:
             if data.get("op") == "load":
                 answer = self._load(data, list(message.buffers))
             elif data.get("op") == "variables":
-                answer = snapshot.snapshot(
-                    self._cells.namespace, skip=frozenset(self._reserved), **data.get("options", {})
-                )
+                answer = self._variables(data.get("options", {}))
             else:
                 answer = {"error": f"unknown operation {data.get('op')!r}"}
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         self._publish("comm_msg", {"comm_id": COMM, "data": answer}, message)
 
+    def _variables(self, options: dict[str, Any]) -> dict[str, Any]:
+        functions = {name for name, value in self._reserved.items() if name not in self._protected_inputs}
+        return snapshot.snapshot(self._cells.namespace, skip=self._cells.own_names | functions, **options)
+
     def _load(self, data: dict[str, Any], buffers: list[bytes]) -> dict[str, Any]:
         if self._calls is not None:
+            self._calls.max_bytes = data.get("call_bytes", self._calls.max_bytes)
             for function in data.get("functions", []):
                 name = function["name"]
                 self._reserved[name] = stub(self._calls, name, function.get("doc"), function.get("signature"))
@@ -324,8 +338,10 @@ class Kernel:
         descriptors = self._calls.take_descriptors(count) if count and self._calls is not None else []
         values = bind(data.get("inputs", []), descriptors, buffers)
         self._cells.namespace.update(values)
-        for name in data.get("protected", []):
-            self._reserved[name] = values[name]
+        self._protected_inputs = frozenset(data.get("protected", []))
+        # An input may be called `input` or `vars`; the policy lets code read such a name only if it is reserved.
+        names = self._protected_inputs | (values.keys() & policy_words.BUILTINS.keys())
+        self._reserved.update((name, values[name]) for name in names)
         self._cells.namespace.update(self._reserved)
         return {"loaded": sorted(values)}
 
@@ -378,6 +394,14 @@ class Kernel:
         self._publish("status", {"execution_state": "idle"}, message)
         time.sleep(0.05)  # let the last messages leave
         os._exit(0)
+
+
+def _warm_up() -> None:
+    """Do what the first cell would do, so that it does not wait for pages to be copied after the fork."""
+    cells = Cells()
+    cells.review = lambda tree, source: list(policy.review(tree, frozenset()))
+    cells.run("def f(x):\n    return [x for x in range(3)]\ny = {'a': f(1)}\ny")
+    snapshot.snapshot(cells.namespace, skip=cells.own_names)
 
 
 def _bound(context: zmq.Context[zmq.Socket[bytes]], kind: int, descriptor: int) -> zmq.Socket[bytes]:

@@ -26,10 +26,12 @@ class Positions:
         self.starts: list[tuple[int, int]] = [(0, 0)]  # (byte, character) where each piece begins
         self._decoded: tuple[int, str] = (-1, "")  # the piece that was read last
 
-    def bytes(self, start: int, stop: int) -> bytes:
+    def raw(self, start: int, stop: int) -> bytes:
+        """A copy of some bytes."""
         return self.buffer[start:stop].tobytes()
 
     def text(self, start: int, stop: int) -> str:
+        """The characters in some bytes."""
         return str(self.buffer[start:stop], *CODEC)
 
     def boundary(self, byte: int) -> int:
@@ -45,7 +47,7 @@ class Positions:
         if byte == len(self.buffer):
             return False
         stop = self.boundary(byte + self.step)
-        piece = self.bytes(byte, stop)
+        piece = self.raw(byte, stop)
         count = len(piece) if piece.isascii() else len(str(piece, *CODEC))
         self.starts[number : number + 1] = [(stop, char + count)]
         return True

@@ -15,7 +15,7 @@ from typing import Any
 
 from . import anatomy
 
-__builtins__ = dict(vars(builtins))  # see anatomy.py
+globals()["__builtins__"] = dict(vars(builtins))  # see anatomy.py
 
 _DEPTH = 5
 
@@ -50,9 +50,9 @@ class Sketch:
 
     def show(self, thing: Any) -> None:
         """Write any object."""
-        if self.depth == _DEPTH:
-            return self.add("…")
         kind, mark = type(thing), len(self.parts)
+        if self.depth >= _DEPTH and not (kind is str or kind is int or kind is float):
+            return self.add("…")
         self.depth += 1
         try:
             ancestor, draw, wrapped = _find(kind)

@@ -21,7 +21,7 @@ from typing import Any
 
 from . import anatomy, arrays, drawings, previews
 
-__builtins__ = dict(vars(builtins))  # see anatomy.py
+globals()["__builtins__"] = dict(vars(builtins))  # see anatomy.py
 
 _DEPTH = 50  # how deep a value may be nested; the host's JSON reader has to follow
 _INT_BITS = 332  # a hundred digits
@@ -91,20 +91,24 @@ def _pairs(namespace: Any, skip: frozenset[str], most: int) -> tuple[list[tuple[
 def _describe(
     name: str, thing: object, deadline: float, preview_chars: int, value_bytes: int
 ) -> tuple[dict[str, Any], bool]:
-    line, finished = previews.preview(thing, preview_chars, deadline)
+    """One variable, and whether there was time for all of it."""
     variable: dict[str, Any] = {
         "name": anatomy.text(name, _NAME_CHARS),
-        "type": anatomy.type_name(type(thing)),
-        "size": previews.size(thing),
-        "preview": line,
+        "type": "?",
+        "size": None,
+        "preview": "?",
         "has_value": False,
     }
+    finished = True
     try:
+        variable["type"] = anatomy.type_name(type(thing))
+        variable["size"] = previews.size(thing)
+        variable["preview"], finished = previews.preview(thing, preview_chars, deadline)
         variable["value"] = _Copy(value_bytes, deadline).of(thing)
         variable["has_value"] = True
     except previews.OutOfTime:
         finished = False
-    except Exception:  # not plain, too large, too deep, or changed by a thread meanwhile
+    except Exception:  # not plain, too large, too deep, changed by a thread meanwhile, or no stack left to look at it
         pass
     return variable, finished
 

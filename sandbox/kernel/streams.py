@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 _CHUNK = 16_384
+_LARGEST = 1 << 18
 _HOLD_SECONDS = 0.05
 
 
@@ -57,7 +58,8 @@ class Printed:
                 self._pieces.clear()
                 self._held = 0
                 self._sent_at = time.monotonic()
-                self._send(self._stream, text)
+                for start in range(0, len(text), _LARGEST):
+                    self._send(self._stream, text[start : start + _LARGEST])
 
     def _cap(self, text: str) -> str:
         size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -136,7 +136,7 @@ class TextView:
         for needle in [_encoded(one) for one in (affix if isinstance(affix, tuple) else (affix,))]:
             if limits is not None and len(needle) <= limits[1] - limits[0]:
                 begin = limits[1] - len(needle) if at_end else limits[0]
-                if self._at.bytes(begin, begin + len(needle)) == needle:
+                if self._at.raw(begin, begin + len(needle)) == needle:
                     return True
         return False
 
@@ -154,7 +154,7 @@ class TextView:
         low, high = limits or (0, -1)
         while high - low >= len(needle):
             begin = max(low, high - self._block(needle))
-            hit = self._at.bytes(begin, high).rfind(needle)
+            hit = self._at.raw(begin, high).rfind(needle)
             if hit >= 0:
                 return self._at.char_of(begin + hit)
             high = -1 if begin == low else begin + len(needle) - 1
@@ -182,7 +182,7 @@ class TextView:
         size, total = self._block(needle), 0
         if not _overlaps_itself(needle):  # then each occurrence is counted where it begins
             for begin in range(low, high, size):
-                total += self._at.bytes(begin, min(high, begin + size + len(needle) - 1)).count(needle)
+                total += self._at.raw(begin, min(high, begin + size + len(needle) - 1)).count(needle)
             return total
         while (hit := self._first(needle, low, high)) >= 0:
             total, low = total + 1, hit + len(needle)
@@ -196,7 +196,7 @@ class TextView:
         size = self._at.step + len(needle)  # a near hit costs little; the next blocks are larger
         while high - low >= len(needle):
             stop = min(high, low + size)
-            hit = self._at.bytes(low, stop).find(needle)
+            hit = self._at.raw(low, stop).find(needle)
             if hit >= 0 or stop == high:
                 return low + hit if hit >= 0 else -1
             low, size = stop - len(needle) + 1, self._block(needle)
@@ -213,15 +213,15 @@ class TextView:
     ) -> Iterator[matches.TextMatch]:
         """As `re.finditer(pattern, text)`, a window of the text at a time.
 
-        What the pattern has to read to know a match may be `longest` characters long; a match that takes more
-        (`BEGIN.*?END` far apart) is not found. Raise `longest` then.
+        What the pattern has to read to know a match may be `longest` characters long. One that takes more
+        (`BEGIN.*?END` far apart) may be missed, or found from a later beginning on: raise `longest` then.
         """
         return matches.finditer(self, re.compile(pattern, flags), longest, max(16 * self._at.step, 4 * longest))
 
 
 def _encoded(sub: object) -> bytes:
     if isinstance(sub, TextView):
-        return sub._at.bytes(0, sub._size)
+        return sub._at.raw(0, sub._size)
     if not isinstance(sub, str):
         raise TypeError(f"must be str, not {type(sub).__name__}")
     return sub.encode(*CODEC)

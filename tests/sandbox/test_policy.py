@@ -317,9 +317,9 @@ name, width, ratio = "x", 8, 0.256
 print(f"{name!r:>{width}} {ratio:.1%} {ratio=:.2f} {{literal}} {'nested ' + f'{name}'} {name.upper()}")
 
 ### str.format
-print("{} {1} {0}".format("a", "b") if False else "{0} {1} {name:>{w}}".format("a", "b", name="c", w=4))
+print("{} {}".format("a", "b"), "{0} {1} {name:>{w}}".format("a", "b", name="c", w=4))
 print("{0.real} {1[0]} {2[k]} {0.__class__.__name__}".format(3, [4], {"k": 5}))
-print("{a[__class__]} {a[x.__class__]}".format(a={"__class__": 1, "x.__class__": 2}), "%s %(x)s" % {"x": 1} if False else "%s" % 1)
+print("{a[__class__]} {a[x.__class__]}".format(a={"__class__": 1, "x.__class__": 2}), "%s" % 1)
 
 ### templates and JSON with braces
 template = "Answer in JSON: {{\"name\": \"...\", \"items\": []}}\nText: {text}"
@@ -697,7 +697,7 @@ REFUSED = [
     ("'{0.__mro__[1]}'.format(x)", 1, "__mro__"),
     ("'{0:{1.__mro__}}'.format(x, y)", 1, "__mro__"),
     ("f'{{0.__code__}} {x}'.format(y)", 1, "__code__"),
-    ("'{0.__class__.__base__}'.format(x)", 1, "__base__"),
+    ("'{0.__class__.__base__}'.format(x)", 1, "type(obj)"),
     # definitions
     ("class A:\n    def __reduce__(self): return (print, ())", 2, "returns a dict"),
     ("class A:\n    __class__ = int", 2, "__class__"),
