@@ -69,6 +69,9 @@ class Results:
         }
 
 
+_REASON_CHARS = 140  # the whole reason stands among the notes
+
+
 @dataclass(frozen=True)
 class Verdict:
     """One target: `passed` is None where it could not be measured."""
@@ -83,7 +86,7 @@ def _faster(results: Results, column: str, peer: str, times: float, target: str)
     for contender in ("pool", peer):
         if results.median(contender, column) is None:
             why = results.why_missing(contender, column)
-            return Verdict(target, None, f"not measured: {BY_KEY[contender].label}: {why}")
+            return Verdict(target, None, f"not measured: {BY_KEY[contender].label}: {why[:_REASON_CHARS]}")
     ratio = _median(results, peer, column) / _median(results, "pool", column)
     return Verdict(target, ratio >= times, f"{ratio:.3g}x")
 

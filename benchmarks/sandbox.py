@@ -163,7 +163,8 @@ class Run:
 
 def measure(run: Run, rounds: int, heavy_rounds: int, loop_seconds: float) -> None:
     count = run.workers["cpython"].ask(do="calibrate", seconds=loop_seconds)["count"]
-    run.turn("memory", 0, do="memory", count=8)  # first: some contenders use their processes again
+    run.turn("start", 0, do="start")  # who can't start is asked for nothing else
+    run.turn("memory", 0, do="memory", count=8)  # before the rest: some contenders use their processes again
     for number in range(rounds):
         began = time.monotonic()
         run.turn("start", number, do="start")

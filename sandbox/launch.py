@@ -28,7 +28,7 @@ from .limits import Limits
 _MAX_NEWS = 1 << 20
 _START_SECONDS = 60.0
 # Users that exist on no machine: beyond what distributions and container runtimes hand out.
-_FIRST_UID, _UIDS = 1_879_048_192, 1 << 20
+_SPARE_UIDS = range(1_879_048_192, 1_879_048_192 + (1 << 20))
 _BOOT = "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from sandbox.zygote import main; main()"
 
 
@@ -134,6 +134,7 @@ class Zygote:
         self._exits: dict[int, Future[Exit]] = {}
         self._ready: Future[dict[str, Any]] = Future()
         self._read_only = default_read_only()
+        self._uids = _spare_uids()
         self._stderr: IO[bytes] = tempfile.TemporaryFile()
         self._control, theirs = socket.socketpair()
         with theirs:
@@ -228,7 +229,7 @@ class Zygote:
         self._stderr.close()
 
     def _confinement(self, setup: Setup, number: int) -> Confinement:
-        uid = _FIRST_UID + (os.getpid() * 4096 + number) % _UIDS if os.geteuid() == 0 else None
+        uid = self._uids[(os.getpid() * 4096 + number) % len(self._uids)] if os.geteuid() == 0 else None
         return Confinement(setup.layers, setup.limits, self._read_only, "/box", uid)
 
     def _listen(self) -> None:
@@ -262,6 +263,19 @@ class Zygote:
                 if "pid" in news:
                     news["exit"] = self._exits[news["pid"]] = Future()
             order.set_result(news)
+
+
+def _spare_uids() -> range:
+    """Users for sessions when we are root. In a container that maps few, the last ones that it does map."""
+    try:
+        with open("/proc/self/uid_map") as file:
+            spans = [(int(first), int(count)) for first, _, count in map(str.split, file)]
+    except OSError:
+        return _SPARE_UIDS
+    if not spans or any(first <= _SPARE_UIDS[0] and _SPARE_UIDS[-1] < first + count for first, count in spans):
+        return _SPARE_UIDS
+    first, count = max(spans, key=lambda span: span[1])
+    return range(max(first + 1, first + count - 4096), first + count)
 
 
 def _read_to_end(descriptor: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import data
 from .calls import HostCalls, SocketCarrier
-from .errors import InputError, SandboxError, SessionClosed
+from .errors import InputError, KernelDied, SandboxError, SessionClosed
 from .exchange import Exchange, Link
 from .limits import Limits
 from .policy import Mode
@@ -60,9 +60,15 @@ class Session:
         self._closing = threading.Lock()
         self._began: float | None = None
         self._closed = False
+        parcel = data.pack(inputs or {}, by="descriptor" if kernel_name is None else "buffer")
         self._link = self._connect(isolation, pool, kernel_name)
         try:
-            self._load(inputs or {}, list(protected))
+            self._load(parcel, list(protected))
+        except KernelDied:
+            # It died while it waited in the pool, or of the inputs; only the second can happen twice.
+            self._release()
+            self._link = self._connect(isolation, pool, kernel_name)
+            self._load(parcel, list(protected))
         except BaseException:
             self.close()
             raise
@@ -129,12 +135,15 @@ class Session:
         self._link.kernel.kill()
         self._link.poke()
         with self._one_at_a_time:  # the loop of a running cell has let go of the sockets
-            self._link.kernel.close()
-            self._link.channels.close()
-            if self._link.carrier is not None:
-                self._link.carrier.socket.close()
-            for descriptor in self._link.wake:
-                os.close(descriptor)
+            self._release()
+
+    def _release(self) -> None:
+        self._link.kernel.close()
+        self._link.channels.close()
+        if self._link.carrier is not None:
+            self._link.carrier.socket.close()
+        for descriptor in self._link.wake:
+            os.close(descriptor)
 
     def _connect(self, isolation: str | frozenset[str], pool: Pool | None, kernel_name: str | None) -> Link:
         if kernel_name is not None:
@@ -146,9 +155,8 @@ class Session:
         link.carrier = SocketCarrier(kernel.calls, self._calls, self.limits, link.poke)
         return link
 
-    def _load(self, inputs: Mapping[str, Any], protected: list[str]) -> None:
+    def _load(self, parcel: data.Parcel, protected: list[str]) -> None:
         carrier = self._link.carrier
-        parcel = data.pack(inputs, by="descriptor" if carrier is not None else "buffer")
         order = {
             "op": "load",
             "inputs": parcel.inputs,
@@ -157,7 +165,6 @@ class Session:
             "protected": protected,
             "policy": self._policy,
             "output_bytes": self.limits.output_bytes,
-            "memory_bytes": self.limits.memory_bytes,
             "call_bytes": self.limits.call_bytes,
         }
         buffers: list[bytes] = []

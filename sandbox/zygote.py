@@ -29,8 +29,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from . import frames
-from .isolation import cgroups, privileges
-from .isolation.confinement import Confinement, confine, separate
+from .isolation import cgroups, privileges, rlimits
+from .isolation.confinement import Confinement, confine, prepare, separate
 
 PRIVATE_SCRATCH = "/box"
 _MAX_ORDER = 1 << 20
@@ -192,6 +192,7 @@ def become_kernel(confinement: Confinement, order: dict[str, Any], given: list[i
     os.close(errors)
     os.setsid()
     scratch = confinement.scratch
+    size = rlimits.open_address_space()  # while there still is a /proc
     confine(confinement)
     privileges.die_with_parent()
     os.environ.clear()
@@ -209,7 +210,7 @@ def become_kernel(confinement: Confinement, order: dict[str, Any], given: list[i
     names = order["channels"]
     sockets = dict(zip(names, given, strict=False))
     calls = given[len(names)] if order["calls"] else None
-    Kernel(order["config"], sockets, calls).start()
+    Kernel(order["config"], sockets, calls, size).start()
 
 
 def _close_all_but(keep: set[int]) -> None:
@@ -241,9 +242,11 @@ def main() -> None:
     """`sys.argv`: the control socket's descriptor, and options as JSON."""
     control = socket.socket(fileno=int(sys.argv[1]))
     options = json.loads(sys.argv[2])
+    # Not `die_with_parent`: to the system the parent is the thread that started us, and threads end. The control socket
+    # tells when the host is gone.
     privileges.adopt_orphans()
-    privileges.die_with_parent()
     loaded = _preload(options.get("preload", []))
+    prepare()
     gc.collect()
     gc.freeze()  # collections in the children would touch, and so copy, every page
     gc.disable()

@@ -26,7 +26,7 @@ class DenoInterpreter(Defaults):
             process = self.interpreter.deno_process
             words = process.stderr.read() if process is not None and process.stderr is not None else ""
             if words.strip() and words.strip() not in str(error):
-                raise RuntimeError(f"{error}: {words}") from error
+                raise type(error)(f"{error}: {words}") from error
             raise
 
     def run(self, code: str) -> str:

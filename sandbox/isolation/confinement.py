@@ -8,6 +8,7 @@ environment and the life of the process (the fork server), and the cgroup, which
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import os
@@ -15,7 +16,7 @@ import platform
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,21 +104,26 @@ def confine(c: Confinement) -> None:
 
     # Looked up first: /proc is about to vanish, and paths may be out of reach for the user that we become.
     in_use = rlimits.address_space()
+    # The kernel loads its inputs before any cell runs, then tightens this to what the session may really use.
+    with_inputs = in_use + rlimits.INPUT_ROOM if in_use is not None else None
+    ruleset = None
     if private:
-        limits = c.limits
-        namespaces.enter_private_root(
-            c.read_only, file_bytes=limits.file_bytes, file_count=limits.file_count, owner=owner
-        )
-        writable: tuple[str, ...] = namespaces.WRITABLE
+        with _step("private root"):
+            namespaces.enter_private_root(
+                c.read_only, file_bytes=c.limits.file_bytes, file_count=c.limits.file_count, owner=owner
+            )
     else:
-        os.chdir(c.scratch)
-        writable = (c.scratch,)
-    ruleset = landlock.ruleset(c.read_only, writable, namespaces.DEVICES) if "landlock" in c.layers else None
+        with _step("scratch"):
+            os.chdir(c.scratch)
+    if "landlock" in c.layers:
+        writable = namespaces.WRITABLE if private else (c.scratch,)
+        with _step("landlock"):
+            ruleset = landlock.ruleset(c.read_only, writable, namespaces.DEVICES)
 
     if "rlimits" in c.layers:
         # A user namespace counts for itself; of root's users, the session's own does.
         counted = other_user or (private and not root)
-        rlimits.apply(c.limits, address_space=in_use, count_processes=counted)
+        rlimits.apply(c.limits, address_space=with_inputs, count_processes=counted)
     if c.layers - {"rlimits", "cgroup"}:
         _drop_privileges(c, become=owner if other_user else None)
     if ruleset is not None:
@@ -186,6 +192,17 @@ def _links_on(path: str) -> set[str]:
 
 def _inside(path: str, others: Iterable[str]) -> bool:
     return any(path != other and path.startswith(other + "/") for other in others)
+
+
+@contextlib.contextmanager
+def _step(name: str) -> Iterator[None]:
+    """Say which step it was when the system only says which file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise OSError(error.errno, f"{name}: {error.filename}: {error.strerror}") from error
 
 
 def _drop_privileges(c: Confinement, *, become: int | None) -> None:

@@ -23,13 +23,35 @@ OPEN_FILES = 256
 _M_ARENA_MAX = -8
 
 
-def address_space() -> int | None:
-    """The bytes of address space this process has; None where /proc does not say (macOS)."""
+INPUT_ROOM = 64 << 30
+"""Address space for inputs, on top of the limit, until `tighten_memory` says how much they really took."""
+
+
+def open_address_space() -> int | None:
+    """A descriptor that tells how much address space this process has, also after a private root has hidden /proc."""
     try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        return os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
+        return None  # macOS
+
+
+def address_space(descriptor: int | None = None) -> int | None:
+    """The bytes of address space this process has; None where /proc does not say."""
+    opened = open_address_space() if descriptor is None else descriptor
+    if opened is None:
         return None
+    try:
+        return int(os.pread(opened, 200, 0).split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    finally:
+        if descriptor is None:
+            os.close(opened)
+
+
+def tighten_memory(descriptor: int, memory_bytes: int) -> None:
+    """From here on, `memory_bytes` more than now, for good. Called when the inputs are loaded and no cell has run."""
+    now = address_space(descriptor)
+    if now is not None:
+        _set(resource.RLIMIT_AS, now + memory_bytes, "as")
 
 
 def apply(limits: Limits, *, address_space: int | None, count_processes: bool) -> None:

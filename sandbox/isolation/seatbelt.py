@@ -84,7 +84,8 @@ def profile(executable: str, read_only: Iterable[str], scratch: str) -> str:
         _allow("sysctl-read", [f'(sysctl-name "{name}")' for name in _SYSCTLS]),
         _allow("sysctl-read", [f'(sysctl-name-prefix "{name}")' for name in _SYSCTL_PREFIXES]),
         _allow("file-read* file-map-executable", [_subpath(path) for path in (*_SYSTEM, *readable)]),
-        _allow("file-read*", [_literal(path) for path in (*_READ_DEVICES, *_READ_WRITE_DEVICES)]),
+        # The loader lists the root directory itself; that shows the names of its directories and no more.
+        _allow("file-read*", [_literal(path) for path in ("/", *_READ_DEVICES, *_READ_WRITE_DEVICES)]),
         _allow("file-write-data", [_literal(path) for path in _READ_WRITE_DEVICES]),
         _allow("file-read* file-write*", [_subpath(box)]),
         # To walk down to a path each directory above it is looked at, and so are the links that macOS has at its root.

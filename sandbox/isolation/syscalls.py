@@ -38,7 +38,8 @@ FILES = _table("""
     lgetxattr 192 9   fgetxattr 193 10   listxattr 194 11   llistxattr 195 12   flistxattr 196 13
 """)
 
-# Landlock does not cover these, so they are only for a private root.
+# Landlock does not cover these, so they are only for a private root. Without one `shutil.copyfile` works, and
+# `shutil.copy`, which copies the mode as well, is refused.
 METADATA = _table("""
     chmod 90 -   fchmod 91 52   fchmodat 268 53   fchmodat2 452 452   chown 92 -   fchown 93 55   lchown 94 -
     fchownat 260 54   utime 132 -   utimes 235 -   futimesat 261 -   utimensat 280 88

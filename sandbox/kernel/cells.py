@@ -91,7 +91,9 @@ def failure(error: BaseException) -> Failure:
         line = error.lineno
     text = "".join(rendered.format(chain=True))
     name = type(error).__name__
-    return Failure(_cut(name, 200), _cut(_message(rendered), _MAX_MESSAGE), _cut(text, _MAX_TRACEBACK), line, _limit(error))
+    return Failure(
+        _cut(name, 200), _cut(_message(rendered), _MAX_MESSAGE), _cut(text, _MAX_TRACEBACK), line, _limit(error)
+    )
 
 
 def interrupted(frame: types.FrameType | None, name: str, message: str) -> Failure:
@@ -134,7 +136,9 @@ def _message(rendered: traceback.TracebackException) -> str:
 
 
 def _cut(text: str, size: int) -> str:
-    return text if len(text) <= size else f"{text[: size // 2]}… ({len(text) - size:,} characters) …{text[-size // 2 :]}"
+    return (
+        text if len(text) <= size else f"{text[: size // 2]}… ({len(text) - size:,} characters) …{text[-size // 2 :]}"
+    )
 
 
 def _limit(error: BaseException) -> str | None:

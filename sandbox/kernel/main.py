@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 import zmq
 
 from .. import policy, policy_words
+from ..isolation import rlimits
 from ..wire import PROTOCOL_VERSION, Message, Wire, WireError
 from . import display, introspection, snapshot
 from .calls import Calls, stub
@@ -40,9 +41,13 @@ _RESERVE_BYTES = 4 << 20
 class Kernel:
     """One kernel, for one session."""
 
-    def __init__(self, config: dict[str, Any], sockets: dict[str, int], calls: int | None) -> None:
+    def __init__(
+        self, config: dict[str, Any], sockets: dict[str, int], calls: int | None, address_space: int | None
+    ) -> None:
         self._wire = Wire(config["key"].encode(), username="kernel")
         self._output_bytes = config.get("output_bytes", 1 << 20)
+        self._memory_bytes = config["memory_bytes"]
+        self._address_space = address_space
         self._rich = bool(config.get("rich"))
         self._mode: policy.Mode = config.get("policy", "enforce")
         self._reserved: dict[str, Any] = {}
@@ -87,6 +92,9 @@ class Kernel:
         signal.signal(STOP_SIGNAL, self._on_stop)
         snapshot.prime()
         _warm_up()
+        if self._calls is None:  # nobody will load inputs: a notebook
+            self._tighten_memory()
+            self._cells.review = None if self._mode == "off" else self._review
         self._serve()
 
     # -- channels
@@ -244,7 +252,7 @@ class Kernel:
                 self._handlers[queued.kind](queued, self._shell)
 
     def _publish_value(self, value: Any, message: Message) -> None:
-        data = display.bundle(value, rich=self._rich, max_chars=self._printed.left)
+        data = display.bundle(value, rich=self._rich, max_chars=self._output_bytes)
         self._printed.flush()
         content = {"data": data, "metadata": {}, "execution_count": self._cells.count}
         self._publish("execute_result", content, message)
@@ -253,7 +261,7 @@ class Kernel:
         """Show values in a notebook."""
         self._printed.flush()
         for value in values:
-            data = display.bundle(value, rich=True, max_chars=self._printed.left)
+            data = display.bundle(value, rich=True, max_chars=self._output_bytes)
             self._publish("display_data", {"data": data, "metadata": {}, "transient": {}}, self._request)
 
     def _say_exit(self, error: SystemExit) -> None:
@@ -343,7 +351,14 @@ class Kernel:
         names = self._protected_inputs | (values.keys() & policy_words.BUILTINS.keys())
         self._reserved.update((name, values[name]) for name in names)
         self._cells.namespace.update(self._reserved)
+        self._tighten_memory()
         return {"loaded": sorted(values)}
+
+    def _tighten_memory(self) -> None:
+        if self._address_space is not None:
+            rlimits.tighten_memory(self._address_space, self._memory_bytes)
+            os.close(self._address_space)
+            self._address_space = None
 
     def _kernel_info(self, message: Message, channel: zmq.Socket[bytes]) -> None:
         version = ".".join(map(str, sys.version_info[:3]))

@@ -16,6 +16,7 @@ import re
 from itertools import islice
 from json.encoder import encode_basestring
 from math import isfinite
+from sys import getrecursionlimit, setrecursionlimit
 from time import monotonic
 from typing import Any
 
@@ -27,6 +28,7 @@ _DEPTH = 50  # how deep a value may be nested; the host's JSON reader has to fol
 _INT_BITS = 332  # a hundred digits
 _NAMES = 100_000  # how many a namespace is read for; more are only counted
 _NAME_CHARS = 200
+_FRAMES = 300  # a snapshot may be taken on top of a cell that was stopped at the end of its stack
 _find_surrogate = re.compile("[\ud800-\udfff]").search
 
 drawings.register_all()
@@ -57,9 +59,19 @@ def snapshot(
     `omitted` counts variables that are not listed: too many, out of time, or under a key that is not an ordinary name.
     `complete` is false when time ran out, or the namespace would not hold still.
     """
-    deadline = monotonic() + deadline_seconds
+    limit = getrecursionlimit()
+    setrecursionlimit(min(limit + _FRAMES, 2**31 - 1))
+    try:
+        return _take(namespace, skip, monotonic() + deadline_seconds, preview_chars, value_bytes, max_variables)
+    finally:
+        setrecursionlimit(limit)
+
+
+def _take(
+    namespace: Any, skip: frozenset[str], deadline: float, preview_chars: int, value_bytes: int, most: int
+) -> dict[str, Any]:
     arrays.recognise_numpy()
-    named, omitted, complete = _pairs(namespace, skip, max_variables)
+    named, omitted, complete = _pairs(namespace, skip, most)
     variables: list[dict[str, Any]] = []
     for name, thing in named:
         if monotonic() > deadline:

@@ -22,12 +22,7 @@ def test_a_cell_that_ends_with_a_statement_has_no_value(session):
 
 
 def test_stdout_and_stderr_stay_in_order(session):
-    result = session.run(
-        "import sys\n"
-        "for i in range(3):\n"
-        "    print('out', i)\n"
-        "    print('err', i, file=sys.stderr)\n"
-    )
+    result = session.run("import sys\nfor i in range(3):\n    print('out', i)\n    print('err', i, file=sys.stderr)\n")
     assert [(o.stream, o.text) for o in result.outputs] == [
         (stream, f"{word} {i}\n") for i in range(3) for stream, word in (("stdout", "out"), ("stderr", "err"))
     ]

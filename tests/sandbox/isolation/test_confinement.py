@@ -223,8 +223,18 @@ def nothing() -> str:
 
 @linux
 def test_a_scratch_that_is_missing_is_an_error() -> None:
-    with pytest.raises(ChildFailed, match="FileNotFoundError"):
+    with pytest.raises(ChildFailed, match=r"FileNotFoundError: .*scratch: /nowhere/at/all"):
         run(nothing, layers=frozenset({"rlimits"}), scratch="/nowhere/at/all")
+
+
+@linux
+def test_the_fork_server_can_prepare_what_its_children_need() -> None:
+    from sandbox.isolation import seccomp
+
+    confinement.prepare()
+    before = seccomp.build.cache_info().hits
+    seccomp.build(processes=True, private_root=True, pid=None)
+    assert seccomp.build.cache_info().hits == before + 1
 
 
 def test_a_confinement_survives_the_way_to_the_fork_server() -> None:

@@ -1,0 +1,100 @@
+"""The asynchronous session: the event loop goes on while cells run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+
+import pytest
+
+import sandbox
+
+
+async def test_a_cell_that_sleeps_does_not_stall_the_event_loop(pool):
+    ticks = 0
+
+    async def tick():
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.01)
+            ticks += 1
+
+    async with sandbox.AsyncSession(pool=pool) as session:
+        ticking = asyncio.create_task(tick())
+        result = await session.run("import time\ntime.sleep(0.5)\n'slept'")
+        ticking.cancel()
+    assert result.value == "'slept'"
+    assert ticks > 10
+
+
+async def test_many_sessions_run_at_once(pool):
+    meeting = asyncio.Barrier(6)
+
+    async def meet(i):
+        await meeting.wait()
+        return i
+
+    async def one(i):
+        async with sandbox.AsyncSession(inputs={"i": i}, functions={"meet": meet}, pool=pool) as session:
+            return (await session.run("meet(i) * 10")).value
+
+    assert await asyncio.gather(*(one(i) for i in range(6))) == ["0", "10", "20", "30", "40", "50"]
+
+
+async def test_asynchronous_host_functions_run_on_the_callers_loop(pool):
+    here = asyncio.get_running_loop()
+    seen = []
+
+    async def ask():
+        seen.append(asyncio.get_running_loop())
+
+    async with sandbox.AsyncSession(functions={"ask": ask}, pool=pool) as session:
+        assert (await session.run("ask()")).ok
+    assert seen == [here]
+
+
+async def test_cancelling_the_waiting_task_ends_the_session_and_its_calls(pool):
+    started, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def forever():
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            cancelled.set()
+
+    async with sandbox.AsyncSession(functions={"forever": forever}, pool=pool) as session:
+        pid = session.pid
+        running = asyncio.create_task(session.run("forever()"))
+        await started.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        await asyncio.wait_for(cancelled.wait(), 10)
+        assert not session.alive
+    for _ in range(100):
+        if not os.path.exists(f"/proc/{pid}"):
+            break
+        time.sleep(0.02)
+    assert not os.path.exists(f"/proc/{pid}")
+
+
+async def test_variables_and_interrupt(pool):
+    async with sandbox.AsyncSession(pool=pool) as session:
+        running = asyncio.create_task(session.run("x = 1\nwhile True: pass"))
+        await asyncio.sleep(0.5)
+        session.interrupt()
+        assert (await running).error.name == "CellStopped"
+        assert (await session.variables())["x"].value == 1
+
+
+async def test_it_must_be_entered():
+    with pytest.raises(RuntimeError, match="async with"):
+        await sandbox.AsyncSession().run("1")
+
+
+async def test_an_error_in_opening_is_raised(pool):
+    with pytest.raises(sandbox.InputError):
+        async with sandbox.AsyncSession(inputs={"a": object()}, pool=pool):
+            pass

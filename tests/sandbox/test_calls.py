@@ -1,0 +1,284 @@
+"""Host calls: from any thread, many at once, answered or refused, and cancelled with their session."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+import sandbox
+
+
+def test_arguments_and_results_are_json_both_ways(open_session):
+    seen = []
+
+    def keep(*args, **kwargs):
+        seen.append((args, kwargs))
+        return {"list": [1, 2.5, None, True], "text": "ü"}
+
+    result = open_session(functions={"keep": keep}).run("keep(1, 'two', [3], k={'a': None})")
+    assert seen == [((1, "two", [3]), {"k": {"a": None}})]
+    assert result.value == "{'list': [1, 2.5, None, True], 'text': 'ü'}"
+    assert result.calls == 1
+
+
+def test_calls_from_many_threads_get_their_own_answers(open_session):
+    session = open_session(functions={"double": lambda x: (time.sleep(0.001 * (x % 7)), 2 * x)[1]})
+    result = session.run(
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "with ThreadPoolExecutor(16) as executor:\n"
+        "    answers = list(executor.map(double, range(300)))\n"
+        "answers == [2 * i for i in range(300)]"
+    )
+    assert result.error is None
+    assert (result.value, result.calls) == ("True", 300)
+
+
+def test_calls_are_made_at_the_same_time(open_session):
+    meeting = threading.Barrier(8, timeout=20)
+    session = open_session(functions={"meet": lambda: meeting.wait() >= 0})
+    result = session.run(
+        "import threading\n"
+        "threads = [threading.Thread(target=meet) for _ in range(7)]\n"
+        "for t in threads: t.start()\n"
+        "meet()\n"
+        "for t in threads: t.join()\n"
+        "'all met'"
+    )
+    assert result.value == "'all met'"
+
+
+def test_no_more_calls_than_allowed_are_made_at_the_same_time(open_session):
+    lock, now, most = threading.Lock(), 0, 0
+
+    def busy():
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        time.sleep(0.02)
+        with lock:
+            now -= 1
+
+    session = open_session(functions={"busy": busy}, limits=sandbox.Limits(parallel_calls=3))
+    session.run(
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "with ThreadPoolExecutor(12) as executor:\n"
+        "    list(executor.map(lambda _: busy(), range(24)))"
+    )
+    assert most == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (ValueError("bad value"), "ValueError"),
+        (KeyError("missing"), "KeyError"),
+        (TimeoutError("too slow"), "TimeoutError"),
+    ],
+)
+def test_a_host_exception_is_the_same_exception_in_the_cell(open_session, error, name):
+    def fail():
+        raise error
+
+    session = open_session(functions={"fail": fail})
+    result = session.run(f"try:\n    fail()\nexcept {name} as e:\n    print('caught', e)")
+    assert "caught" in result.stdout
+    assert session.run("fail()").error.name == name
+
+
+def test_a_host_exception_that_python_does_not_know_keeps_its_name(open_session):
+    class RateLimited(Exception):
+        pass
+
+    def fail():
+        raise RateLimited("later")
+
+    error = open_session(functions={"fail": fail}).run("fail()").error
+    assert (error.name, error.message) == ("RateLimited", "later") or error.name.endswith("RateLimited")
+    assert "later" in error.traceback
+
+
+def test_a_host_function_keeps_its_documentation_and_signature(open_session):
+    def ask(prompt: str, *, model: str = "small") -> str:
+        """Ask a smaller model."""
+        return prompt
+
+    session = open_session(functions={"ask": ask})
+    assert session.run("ask.__doc__, ask.__name__").value == "('Ask a smaller model.', 'ask')"
+    assert "model" in session.run("help(ask)").stdout
+
+
+def test_arguments_that_are_not_json_are_the_callers_error(open_session):
+    session = open_session(functions={"ask": lambda x: x})
+    error = session.run("ask({1, 2})").error
+    assert error.name == "TypeError"
+    assert "JSON" in error.message
+    assert session.run("ask(1)").value == "1"
+
+
+def test_a_result_that_is_not_json_is_named(open_session):
+    error = open_session(functions={"thing": object}).run("thing()").error
+    assert error.name == "HostError"
+    assert "not JSON" in error.message
+
+
+def test_arguments_that_are_too_large_are_refused_and_the_session_goes_on(open_session):
+    session = open_session(functions={"ask": len}, limits=sandbox.Limits(call_bytes=10_000))
+    error = session.run("ask('x' * 20_000)").error
+    assert error.name == "HostCallRefused"
+    assert "10,000" in error.message
+    assert session.run("ask('x' * 9_000)").value == "9000"
+
+
+def test_a_result_that_is_too_large_is_refused_and_the_session_goes_on(open_session):
+    session = open_session(functions={"text": lambda n: "x" * n}, limits=sandbox.Limits(call_bytes=10_000))
+    assert session.run("text(20_000)").error.name == "HostCallRefused"
+    assert session.run("len(text(9_000))").value == "9000"
+
+
+def test_large_arguments_and_results_arrive_whole(open_session):
+    session = open_session(functions={"reverse": lambda text: text[::-1]})
+    code = "import random\ntext = ''.join(random.choices('abcdef', k=3_000_000))\nreverse(text) == text[::-1]"
+    assert session.run(code).value == "True"
+
+
+def test_call_number_n_plus_1_is_refused_where_it_is_made(open_session):
+    made = []
+    session = open_session(functions={"ask": made.append}, limits=sandbox.Limits(host_calls=5))
+    result = session.run("for i in range(10):\n    ask(i)")
+    assert made == [0, 1, 2, 3, 4]
+    assert result.error.name == "HostCallRefused"
+    assert result.error.line == 2
+    assert isinstance(result.limit, sandbox.HostCallLimit)
+    assert result.limit.survived
+    assert session.run("1").value == "1"
+
+
+def test_among_300_calls_sent_at_once_no_more_than_the_limit_are_made(open_session):
+    made = []
+    session = open_session(functions={"ask": made.append}, limits=sandbox.Limits(host_calls=50))
+    result = session.run(
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "def one(i):\n"
+        "    try:\n"
+        "        ask(i)\n"
+        "        return True\n"
+        "    except Exception as e:\n"
+        "        return False\n"
+        "with ThreadPoolExecutor(20) as executor:\n"
+        "    ok = sum(executor.map(one, range(300)))\n"
+        "ok"
+    )
+    assert (result.value, len(made)) == ("50", 50)
+
+
+def test_an_asynchronous_host_function_works_in_a_synchronous_session(open_session):
+    async def slow(x):
+        await asyncio.sleep(0.01)
+        return x + 1
+
+    assert open_session(functions={"slow": slow}).run("slow(1)").value == "2"
+
+
+def test_stop_cell_ends_the_cell_at_once_whatever_it_catches(open_session):
+    submitted = []
+
+    def submit(value):
+        submitted.append(value)
+        raise sandbox.StopCell
+
+    session = open_session(functions={"SUBMIT": submit})
+    result = session.run(
+        "before = 1\n"
+        "try:\n"
+        "    SUBMIT(42)\n"
+        "    after = 1\n"
+        "except BaseException:\n"
+        "    caught = 1\n"
+        "finally:\n"
+        "    done = 1\n"
+        "    SUBMIT(43)\n"
+    )
+    assert (result.ok, result.stopped, submitted) == (True, True, [42])
+    assert list(session.variables()) == ["before"]
+    assert session.run("before").value == "1"
+
+
+def test_stop_cell_works_from_a_thread_and_from_a_coroutine(open_session):
+    def submit():
+        raise sandbox.StopCell
+
+    session = open_session(functions={"SUBMIT": submit})
+    threaded = session.run("import threading\nt = threading.Thread(target=SUBMIT)\nt.start()\nt.join()\nafter = 1")
+    assert threaded.stopped
+    awaited = session.run("import asyncio\nasync def f():\n    SUBMIT()\nawait f()\nafter = 1")
+    assert awaited.stopped
+    assert "after" not in session.variables()
+    assert session.run("await asyncio.sleep(0, 'a loop again')").value == "'a loop again'"
+
+
+def test_stop_cell_works_from_an_asynchronous_host_function(open_session):
+    async def submit():
+        raise sandbox.StopCell
+
+    result = open_session(functions={"SUBMIT": submit}).run("SUBMIT()\nx = 1")
+    assert result.stopped
+
+
+def test_waiting_for_the_host_does_not_count_as_time_of_the_cell(open_session):
+    limits = sandbox.Limits(cell_seconds=0.5)
+    session = open_session(functions={"slow": lambda: time.sleep(1.2)}, limits=limits)
+    result = session.run("slow()\n'done'")
+    assert (result.value, result.limit) == ("'done'", None)
+    assert result.seconds > 1.2
+    assert result.busy_seconds < 0.5
+
+
+def test_a_busy_loop_beside_a_host_call_does_count(open_session):
+    limits = sandbox.Limits(cell_seconds=0.5)
+    release = threading.Event()
+    session = open_session(functions={"slow": lambda: release.wait(20)}, limits=limits)
+    result = session.run("import threading\nthreading.Thread(target=slow).start()\nwhile True: pass")
+    release.set()
+    assert isinstance(result.limit, sandbox.CellTimeLimit)
+
+
+def test_closing_the_session_cancels_asynchronous_calls(open_session):
+    cancelled = threading.Event()
+    started = threading.Event()
+
+    async def forever():
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    session = open_session(functions={"forever": forever})
+    threading.Thread(target=lambda: (started.wait(10), session.close())).start()
+    with pytest.raises(sandbox.SessionClosed):
+        session.run("forever()")
+    assert cancelled.wait(10)
+
+
+def test_calls_that_wait_their_turn_are_not_made_after_the_session_is_closed(open_session):
+    made = []
+    release = threading.Event()
+
+    def ask(i):
+        made.append(i)
+        release.wait(10)
+
+    session = open_session(functions={"ask": ask}, limits=sandbox.Limits(parallel_calls=2))
+    threading.Timer(0.5, session.close).start()
+    with pytest.raises(sandbox.SessionClosed):
+        session.run(
+            "from concurrent.futures import ThreadPoolExecutor\nlist(ThreadPoolExecutor(10).map(ask, range(10)))"
+        )
+    release.set()
+    time.sleep(0.2)
+    assert len(made) == 2
