@@ -370,6 +370,9 @@ class Exchange:
         dropped = self._dropped + _whole(facts.get("dropped"))
         limit = self._limit or self._limit_of(facts.get("limit"), content, dropped)
         error = _cell_error(content, facts)
+        stopped = facts.get("stopped") is True
+        if self._link.comm is not None and error is not None and error.name == "CellStopped":
+            stopped, error = True, None  # all that a kernel of another make can do is raise
         if (
             limit is not None
             and (error is None or isinstance(limit, errors.CellTimeLimit))
@@ -392,7 +395,7 @@ class Exchange:
             busy_seconds=self._busy(now),
             calls=self._link.calls.made - self._calls_before,
             dropped_bytes=dropped,
-            stopped=bool(facts.get("stopped")),
+            stopped=stopped,
         )
 
     def _limit_of(self, named: object, content: dict[str, Any], dropped: int) -> errors.LimitExceeded | None:

@@ -34,7 +34,9 @@ from .wire import Message
 
 _START_SECONDS = 60.0
 # What is sent to a kernel that has no `sandbox` package of its own, in the order in which it is imported.
-_AGENT = ("anatomy", "arrays", "drawings", "previews", "snapshot", "views", "inputs", "agent")
+_AGENT = (
+    "anatomy", "previews", "positions", "matches", "views", "drawings", "arrays", "snapshot", "inputs", "agent",
+)  # fmt: skip
 
 
 class CommCarrier:

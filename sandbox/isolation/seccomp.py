@@ -137,7 +137,13 @@ def _argument_rules(*, processes: bool) -> dict[str, Program]:
             *_masked(1, 0xF, int(socket.SOCK_STREAM)),
             allow,
         ],
-        "setsockopt": [*_one_of(1, [_SOL_SOCKET]), *_one_of(2, _SOCKET_OPTIONS), allow],
+        "setsockopt": [
+            # libzmq sets this one on what it accepts from a Jupyter that talks over TCP, and hangs up when it cannot.
+            *_when(1, int(socket.IPPROTO_TCP), [*_one_of(2, [int(socket.TCP_NODELAY)]), allow]),
+            *_one_of(1, [_SOL_SOCKET]),
+            *_one_of(2, _SOCKET_OPTIONS),
+            allow,
+        ],
         "ioctl": [
             *_one_of(1, [_TCGETS, _TCGETS2, _TIOCGWINSZ, _FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX]),
             allow,

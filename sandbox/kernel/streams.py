@@ -45,7 +45,9 @@ class Printed:
                 self._stream = stream
             self._pieces.append(text)
             self._held += len(text)
-            if self._held >= _CHUNK or time.monotonic() - self._sent_at > _HOLD_SECONDS:
+            # `print` writes its line and then the newline: half a line waits.
+            whole = text.endswith("\n") and time.monotonic() - self._sent_at > _HOLD_SECONDS
+            if whole or self._held >= _CHUNK:
                 self.flush()
             else:
                 self._wake_flusher()

@@ -1,0 +1,158 @@
+"""A host that a test can watch from outside: a process that opens sessions and runs cells as it is told.
+
+It is a program (`python serving.py`), one line of JSON in, one out. The test stays outside, so that a host that hangs,
+swells, crashes or leaks is seen, and so that the host can be root or an ordinary user. It imports nothing but `sandbox`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+import traceback
+from typing import Any
+
+import sandbox
+import sandbox.session
+
+# A kernel that does not answer is given up on sooner than in earnest.
+sandbox.session._VARIABLES_SECONDS = 2.0
+
+
+class Host:
+    """Sessions by number, and what their cells asked the host to do."""
+
+    def __init__(self) -> None:
+        self._pool = sandbox.Pool(size=1)
+        self._sessions: dict[int, sandbox.Session] = {}
+        self._noted: dict[int, list[Any]] = {}
+        self._shared: dict[str, sandbox.Text] = {}
+        self._free = threading.Event()
+
+    def open(
+        self,
+        isolation: str | list[str],
+        limits: dict[str, Any],
+        functions: list[str],
+        inputs: dict[str, Any],
+        shared: dict[str, str],
+    ) -> dict[str, Any]:
+        """Open a session. `shared` inputs are large texts that all sessions of this host share."""
+        number = len(self._noted)
+        noted = self._noted[number] = []
+        for name, text in shared.items():
+            self._shared.setdefault(name, sandbox.Text(text, lazy=True))
+        offered = {
+            "note": lambda *args, **kwargs: noted.append([args, kwargs]),
+            "echo": lambda value: value,
+            "block": lambda *args: self._free.wait(20),
+            "length": lambda value: len(value),
+            "stop": self._stop,
+            "pause": lambda seconds: time.sleep(min(seconds, 10)),
+        }
+        session = self._sessions[number] = sandbox.Session(
+            inputs={**inputs, **{name: self._shared[name] for name in shared}},
+            functions={name: offered[name] for name in functions},
+            limits=sandbox.Limits(**limits),
+            policy="off",
+            isolation=isolation if isinstance(isolation, str) else frozenset(isolation),
+            pool=self._pool,
+        )
+        key = session._link.channels._wire.key.decode()
+        return {"number": number, "pid": session.pid, "scratch": session._link.kernel.scratch, "key": key}
+
+    def run(self, number: int, code: str, timeout: float | None) -> dict[str, Any]:
+        """Run a cell; everything that the caller of a session would see."""
+        session, before = self._sessions[number], len(self._noted[number])
+        result = session.run(code, timeout=timeout)
+        return {
+            "text": result.text,
+            "value": result.value,
+            "data": json.dumps(result.data),
+            "error": result.error.name if result.error else None,
+            "message": result.error.message if result.error else "",
+            "traceback": result.error.traceback if result.error else "",
+            "limit": type(result.limit).__name__ if result.limit else None,
+            "survived": result.limit.survived if result.limit else None,
+            "death": type(result.death).__name__ if result.death else None,
+            "died_of": str(result.death or result.limit or ""),
+            "warnings": result.warnings,
+            "dropped": result.dropped_bytes,
+            "stopped": result.stopped,
+            "made": result.calls,
+            "noted": self._noted[number][before:],
+            "alive": session.alive,
+        }
+
+    def variables(self, number: int) -> dict[str, Any]:
+        """The session's variables, by name."""
+        found = self._sessions[number].variables()
+        return {name: {"preview": one.preview, "type": one.type, "value": one.value} for name, one in found.items()}
+
+    def close(self, number: int) -> None:
+        """Close a session."""
+        self._sessions.pop(number).close()
+
+    def shared(self, name: str) -> str:
+        """What a shared text holds now."""
+        return self._shared[name].read().decode()
+
+    def zygote(self) -> int:
+        """The fork server's process id."""
+        assert self._pool._zygote is not None
+        return self._pool._zygote.pid
+
+    def threads(self) -> int:
+        """How many threads the host has."""
+        return threading.active_count()
+
+    def open_in_thread(self, **options: Any) -> dict[str, Any]:
+        """Open a session in a thread that ends."""
+        found: list[dict[str, Any]] = []
+        thread = threading.Thread(target=lambda: found.append(self.open(**options)))
+        thread.start()
+        thread.join()
+        return found[0]
+
+    def release(self) -> None:
+        """Let host functions that block return."""
+        self._free.set()
+
+    def wait_ready(self, isolation: str) -> bool:
+        """Wait until the pool holds an unused kernel."""
+        return self._pool.wait_full(isolation)
+
+    def close_pool(self) -> None:
+        """End everything."""
+        self._free.set()
+        self._pool.close()
+
+    @staticmethod
+    def probe() -> dict[str, bool]:
+        """Which layers work for this user."""
+        from sandbox.isolation.probe import probe
+
+        return {finding.layer: finding.works for finding in probe().findings}
+
+    @staticmethod
+    def _stop() -> None:
+        raise sandbox.StopCell
+
+
+def main() -> None:
+    """Serve orders until standard input ends."""
+    host = Host()
+    for line in sys.stdin:
+        order = json.loads(line)
+        try:
+            answer = {"answer": getattr(host, order.pop("op"))(**order)}
+        except Exception as error:
+            answer = {"raised": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+    host.close_pool()
+
+
+if __name__ == "__main__":
+    main()
