@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .aio import AsyncSession
-    from .calls import StopCell
+    from .calls import StopCell, quick
     from .data import Blob, Text
     from .errors import (
         CellTimeLimit,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # this package too, and should not carry the host's half in their memory.
 _HOMES = {
     "aio": ("AsyncSession",),
-    "calls": ("StopCell",),
+    "calls": ("StopCell", "quick"),
     "data": ("Blob", "Text"),
     "errors": (
         "CellTimeLimit",
@@ -95,6 +95,7 @@ __all__ = [
     "Text",
     "Variable",
     "default_pool",
+    "quick",
 ]
 
 

@@ -1,4 +1,4 @@
-"""AsyncSession: a `Session` whose cells do not stall the event loop. The same loop runs them, in a thread of its own."""
+"""AsyncSession: a `Session` whose cells do not stall the event loop: each runs in a thread of its own."""
 
 from __future__ import annotations
 

@@ -16,6 +16,9 @@ ChannelName = Literal["shell", "control", "iopub"]
 # A kernel that talks faster than we listen has to wait; it must not fill our memory meanwhile.
 _RECEIVE_MESSAGES = 16
 
+# Three for each session; the library's own default would be reached with 340 sessions.
+_MAX_SOCKETS = 60_000
+
 _context_lock = threading.Lock()
 
 
@@ -25,8 +28,8 @@ class Channels:
     def __init__(self, endpoints: Mapping[str, str], key: bytes, *, max_message_bytes: int) -> None:
         self._wire = Wire(key)
         with _context_lock:
-            context = zmq.Context.instance()
-            context.max_sockets = 60_000 if context.max_sockets < 60_000 else context.max_sockets
+            context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
+            context.set(zmq.MAX_SOCKETS, max(_MAX_SOCKETS, context.get(zmq.MAX_SOCKETS)))
         self._sockets: dict[str, zmq.Socket[bytes]] = {}
         for name, kind in (("shell", zmq.DEALER), ("control", zmq.DEALER), ("iopub", zmq.SUB)):
             channel = context.socket(kind)

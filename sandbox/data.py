@@ -6,12 +6,14 @@ share its pages. Nothing is copied per session but what a kernel decodes for its
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import json
 import keyword
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,11 +24,15 @@ SMALL_BYTES = 256 * 1024
 
 _MAX_JSON_BYTES = 256 << 20
 
+_as_utf8 = ctypes.pythonapi.PyUnicode_AsUTF8AndSize
+_as_utf8.restype = ctypes.c_void_p
+_as_utf8.argtypes = [ctypes.py_object, ctypes.POINTER(ctypes.c_ssize_t)]
+
 
 class _Sealed:
     """Bytes in a memory file that nobody can change any more."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | memoryview) -> None:
         self.size = len(data)
         self._descriptor = _sealed_file(data)
 
@@ -52,7 +58,7 @@ class Text(_Sealed):
     """
 
     def __init__(self, text: str, *, lazy: bool = False) -> None:
-        super().__init__(text.encode("utf-8", "surrogatepass"))
+        super().__init__(_utf8(text))
         self.lazy = lazy
 
 
@@ -121,16 +127,27 @@ def _as_json(name: str, value: Any) -> Any:
     return value
 
 
-def _sealed_file(data: bytes) -> int:
-    if sys.platform == "linux":
-        import fcntl
+def _utf8(text: str) -> bytes | memoryview:
+    """The text as UTF-8, where it is ASCII without a copy: Python keeps such text in that form already."""
+    if not text.isascii() or sys.implementation.name != "cpython":
+        return text.encode("utf-8", "surrogatepass")
+    size = ctypes.c_ssize_t()
+    address = _as_utf8(text, ctypes.byref(size))
+    return memoryview((ctypes.c_char * size.value).from_address(address)).cast("B")
 
-        descriptor = os.memfd_create("rlm-input", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        _write(descriptor, data)
-        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
-        return descriptor
-    # Elsewhere: a file without a name, of which only a read-only descriptor is left.
+
+def _sealed_file(data: bytes | memoryview) -> int:
+    if not hasattr(os, "memfd_create"):
+        return _unnamed_file(data)
+    descriptor = os.memfd_create("rlm-input", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    _write(descriptor, data)
+    seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+    return descriptor
+
+
+def _unnamed_file(data: bytes | memoryview) -> int:
+    """Where there are no memory files: a file without a name, of which only a read-only descriptor is left."""
     with tempfile.NamedTemporaryFile(prefix="rlm-input-", delete=False) as file:
         _write(file.fileno(), data)
         descriptor = os.open(file.name, os.O_RDONLY | os.O_CLOEXEC)
@@ -138,7 +155,7 @@ def _sealed_file(data: bytes) -> int:
     return descriptor
 
 
-def _write(descriptor: int, data: bytes) -> None:
-    left: memoryview | Sequence[int] = memoryview(data)
+def _write(descriptor: int, data: bytes | memoryview) -> None:
+    left = memoryview(data)
     while left:
-        left = left[os.write(descriptor, left[: 1 << 30]) :]  # type: ignore[arg-type]
+        left = left[os.write(descriptor, left[: 1 << 30]) :]

@@ -1,7 +1,7 @@
 """Starts each kernel as a process of its own, where forking from a prepared one is not to be had: macOS.
 
-Slower to start than a fork (everything is imported again), so the pool matters more. The profile of `seatbelt.py` is put
-on by `sandbox-exec` before Python begins.
+Slower to start than a fork (everything is imported again), so the pool matters more. `sandbox-exec` puts the profile of
+`seatbelt.py` on before Python begins.
 """
 
 from __future__ import annotations
@@ -59,13 +59,14 @@ class DirectLauncher:
         errors, errors_end = os.pipe()
         descriptors = [one.fileno() for one in listeners.values()]
         descriptors += [calls.fileno()] if calls is not None else []
+        descriptors.append(errors_end)
         confinement = Confinement(setup.layers, setup.limits, self._read_only, scratch)
         order = {
             "confinement": confinement.to_json(),
             "config": dict(config),
             "channels": list(listeners),
             "calls": calls is not None,
-            "descriptors": [*descriptors, errors_end],
+            "descriptors": descriptors,
         }
         argv = [sys.executable, "-I", "-B", "-c", _BOOT, json.dumps(order), module_path()]
         if setup.tier == "seatbelt":
@@ -73,7 +74,7 @@ class DirectLauncher:
         try:
             process = subprocess.Popen(
                 argv,
-                pass_fds=order["descriptors"],  # type: ignore[arg-type]
+                pass_fds=descriptors,
                 env=environment(),
                 cwd=scratch,
                 stdin=subprocess.DEVNULL,

@@ -6,6 +6,7 @@ clocks, and stops or kills what does not stop. It trusts nothing that it reads.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ GRACE_SECONDS = 2.0
 """How long a kernel that was told to stop a cell may take to do so before it is killed."""
 
 _TICK_SECONDS = 0.5
+_FILES_SECONDS = 0.1
 _FLOOD_SLACK = 32 << 20
 _MAX_TEXT = 200_000
 
@@ -122,11 +124,11 @@ class Exchange:
         self._wants_comm = False
         self._limit: errors.LimitExceeded | None = None
         self._stop_by: float | None = None
+        self._watches_writing = False
         self._began = time.monotonic()
         self._waited_before = link.calls.waited()
         self._cpu_before = self._cpu()
         self._calls_before = link.calls.made
-        self._looked_at_files = 0.0
 
     # -- the two kinds of request
 
@@ -162,13 +164,16 @@ class Exchange:
     def _until(self, done: Callable[[], bool]) -> errors.KernelDied | errors.ProtocolViolation | None:
         poller = self._poller()
         try:
+            look_at = 0.0  # when the clocks must be looked at, though things keep arriving
             while not done():
+                now = time.monotonic()
+                if now >= look_at:
+                    look_at = now + self._look(now)
+                self._watch_carrier(poller)
+                ready = dict(poller.poll(math.ceil((look_at - now) * 1000)))
+                self._handle(ready)
                 if self._link.cancelled:
                     raise _Gone
-                self._watch_carrier(poller)
-                ready = dict(poller.poll(self._timeout() * 1000))
-                self._handle(ready)
-                self._check_clocks()
         except errors.ProtocolViolation as violation:
             self._link.kernel.kill()
             return violation
@@ -190,8 +195,9 @@ class Exchange:
 
     def _watch_carrier(self, poller: zmq.Poller) -> None:
         carrier = self._link.carrier
-        if carrier is not None:
-            poller.modify(carrier.socket, zmq.POLLIN | (zmq.POLLOUT if carrier.wants_to_write else 0))
+        if carrier is not None and carrier.wants_to_write != self._watches_writing:
+            self._watches_writing = carrier.wants_to_write
+            poller.modify(carrier.socket, zmq.POLLIN | (zmq.POLLOUT if self._watches_writing else 0))
 
     def _handle(self, ready: dict[Any, int]) -> None:
         link = self._link
@@ -295,17 +301,30 @@ class Exchange:
 
     # -- clocks
 
-    def _timeout(self) -> float:
-        """Seconds until something must be looked at though nothing arrived."""
+    def _look(self, now: float) -> float:
+        """Stop or end what has run out of time; the seconds until the next look."""
         if self._stop_by is not None:
-            return max(0.0, self._stop_by - time.monotonic())
-        left = [_TICK_SECONDS if self._link.kernel.scratch is None else 0.1]
-        now = time.monotonic()
+            if now > self._stop_by and self._reply is None:
+                assert self._limit is not None
+                self._limit.survived = False
+                raise _Gone
+            return max(0.001, self._stop_by - now)
+        if now - self._began > self._session_left:
+            message = f"the session is older than {self._limits.session_seconds:g} s"
+            self._limit = errors.SessionTimeLimit(message, survived=False)
+            raise _Gone
+        left = [_TICK_SECONDS, self._session_left - (now - self._began)]
+        if self._link.kernel.scratch is not None:
+            self._check_files()
+            left.append(_FILES_SECONDS)
         if self._seconds is not None:
             left.append(self._seconds - self._busy(now))
+            if left[-1] <= 0:
+                return self._stop(f"the cell ran longer than {self._seconds:g} s")
         if self._wall_seconds is not None:
             left.append(self._wall_seconds - (now - self._began))
-        left.append(self._session_left - (now - self._began))
+            if left[-1] <= 0:
+                return self._stop(f"the cell was still running after {self._wall_seconds:g} s, waiting included")
         return max(0.001, min(left))
 
     def _busy(self, now: float) -> float:
@@ -323,36 +342,16 @@ class Exchange:
         except OSError:
             return 0.0
 
-    def _check_clocks(self) -> None:
-        now = time.monotonic()
-        if self._stop_by is not None:
-            if now > self._stop_by and self._reply is None:
-                assert self._limit is not None
-                self._limit.survived = False
-                raise _Gone
-            return
-        if now - self._began > self._session_left:
-            message = f"the session is older than {self._limits.session_seconds:g} s"
-            self._limit = errors.SessionTimeLimit(message, survived=False)
-            raise _Gone
-        if self._seconds is not None and self._busy(now) > self._seconds:
-            self._stop(f"the cell ran longer than {self._seconds:g} s")
-        elif self._wall_seconds is not None and now - self._began > self._wall_seconds:
-            self._stop(f"the cell was still running after {self._wall_seconds:g} s, waiting included")
-        self._check_files()
-
-    def _stop(self, why: str) -> None:
+    def _stop(self, why: str) -> float:
         self._limit = errors.CellTimeLimit(why, survived=True)
         self._stop_by = time.monotonic() + GRACE_SECONDS
         self._link.kernel.stop_cell()
+        return GRACE_SECONDS
 
     def _check_files(self, *, at_end: bool = False) -> None:
         """Without a private root the scratch directory is an ordinary one, and somebody has to look at it."""
-        scratch, now = self._link.kernel.scratch, time.monotonic()
-        if scratch is None or (now - self._looked_at_files < 0.1 and not at_end):
-            return
-        self._looked_at_files = now
-        if problem := exceeds(scratch, self._limits):
+        scratch = self._link.kernel.scratch
+        if scratch is not None and (problem := exceeds(scratch, self._limits)):
             self._limit = errors.FileLimit(problem, survived=False)
             if not at_end:
                 raise _Gone

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 _HEAD = struct.Struct("!I")
-_CHUNK = 1 << 18
+# A small buffer comes from the heap; a large one would be mapped and unmapped for every read.
+_SMALL, _LARGE = 1 << 14, 1 << 20
 _MAX_DESCRIPTORS = 64
 
 # Taken once: code that later replaces `json.dumps` does not change what this process sends.
@@ -54,6 +55,13 @@ class Reader:
         """Add what was received."""
         self._data += data
 
+    def room(self) -> int:
+        """How much to read at once: little, unless the rest of a large frame is on its way."""
+        if len(self._data) < _HEAD.size:
+            return _SMALL
+        (length,) = _HEAD.unpack_from(self._data)
+        return max(_SMALL, min(_LARGE, _HEAD.size + int(length) - len(self._data)))
+
     def frames(self) -> Iterator[dict[str, Any]]:
         """The whole frames that have arrived. Raises `FrameError` on a malformed one."""
         while len(self._data) >= _HEAD.size:
@@ -76,7 +84,7 @@ class Reader:
 
 def receive(sock: socket.socket, reader: Reader) -> bool:
     """Read what is there into the reader; False when the other end is closed."""
-    data = sock.recv(_CHUNK)
+    data = sock.recv(reader.room())
     reader.feed(data)
     return bool(data)
 
@@ -84,7 +92,7 @@ def receive(sock: socket.socket, reader: Reader) -> bool:
 def receive_with_descriptors(sock: socket.socket, reader: Reader, descriptors: list[int], flags: int = 0) -> bool:
     """Like `receive`; descriptors that came along are appended, not inheritable."""
     space = socket.CMSG_SPACE(_MAX_DESCRIPTORS * array.array("i").itemsize)
-    data, ancillary, _flags, _address = sock.recvmsg(_CHUNK, space, flags)
+    data, ancillary, _flags, _address = sock.recvmsg(reader.room(), space, flags)
     for level, kind, payload in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             numbers = array.array("i")

@@ -12,7 +12,7 @@ import socket
 from typing import Any
 
 from jupyter_client.connect import KernelConnectionInfo
-from jupyter_client.provisioning import KernelProvisionerBase
+from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
 from traitlets import Dict, Unicode
 
 from .launch import KernelProcess, Setup
@@ -71,7 +71,7 @@ class SandboxProvisioner(KernelProvisionerBase):
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Called before `launch_kernel`: bind the ports, so that the connection file names them."""
-        manager = self.parent
+        manager: Any = self.parent
         self._listeners = {}
         for name in _CHANNELS:
             port = getattr(manager, f"{name}_port")
@@ -95,7 +95,7 @@ class SandboxProvisioner(KernelProvisionerBase):
         limits = Limits(**self.limits)
         setup = Setup.choose(self.isolation, limits)
         config = {
-            "key": self.connection_info["key"].decode(),
+            "key": _text(self.connection_info["key"]),
             "rich": True,
             "policy": self.policy,
             "output_bytes": limits.output_bytes,
@@ -115,3 +115,8 @@ class SandboxProvisioner(KernelProvisionerBase):
         if self._process is not None:
             self._process.close()
             self._process = None
+
+
+def _text(key: str | bytes) -> str:
+    # Annotated as text, but bytes in the managers that there are.
+    return key.decode() if isinstance(key, bytes) else key

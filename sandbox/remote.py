@@ -1,4 +1,4 @@
-"""Sessions on kernels that another Jupyter provisioner started: on this machine without a shared descriptor, or elsewhere.
+"""Sessions on kernels that another Jupyter provisioner started: with no descriptor to share, or on another machine.
 
 Covers: the same cells, results, inputs, variables and host calls, over Jupyter messages alone. A host call leaves the
 kernel as a `comm_msg` on iopub and its answer comes back as one on the control channel, which a kernel serves while a
@@ -151,7 +151,7 @@ class RemoteKernel:
 
 
 def _endpoints(manager: KernelManager) -> dict[str, str]:
-    info = manager.get_connection_info()
+    info = dict(manager.get_connection_info())
     joiner = ":" if info["transport"] == "tcp" else "-"
     return {
         name: f"{info['transport']}://{info['ip']}{joiner}{info[f'{name}_port']}"

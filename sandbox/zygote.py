@@ -63,7 +63,8 @@ class _Zygote:
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the host
         while True:
-            ready, _, _ = select.select([self._control, self._wakeup], [], [])
+            watched: list[socket.socket | int] = [self._control, self._wakeup]
+            ready, _, _ = select.select(watched, [], [])
             if self._wakeup in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wakeup, 4096)

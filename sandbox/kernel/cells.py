@@ -55,7 +55,7 @@ class Cells:
         """Run a cell; what comes back is the value of its last expression. Raises what the cell raises."""
         self.count += 1
         name = f"{PREFIX}{self.count}>"
-        lines = source.splitlines(keepends=True)
+        lines = f"{source}\n".splitlines(keepends=True)  # tracebacks place their marks as if every line ended
         linecache.cache[name] = (len(source), None, lines, name)
         tree = ast.parse(source, name)
         if self.review is not None:

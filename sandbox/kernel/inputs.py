@@ -17,11 +17,7 @@ def bind(inputs: list[dict[str, Any]], descriptors: list[int], buffers: list[byt
         if kind == "json":
             values[one["name"]] = one["value"]
             continue
-        data: bytes | mmap.mmap
-        if "descriptor" in one:
-            data = _mapped(descriptors[one["descriptor"]])
-        else:
-            data = bytes(buffers[one["buffer"]])
+        data = _mapped(descriptors[one["descriptor"]]) if "descriptor" in one else bytes(buffers[one["buffer"]])
         values[one["name"]] = _value(kind, data)
     return values
 

@@ -411,10 +411,14 @@ class Kernel:
         os._exit(0)
 
 
+def _only_review(tree: ast.Module, source: str) -> None:
+    policy.review(tree, frozenset())
+
+
 def _warm_up() -> None:
     """Do what the first cell would do, so that it does not wait for pages to be copied after the fork."""
     cells = Cells()
-    cells.review = lambda tree, source: list(policy.review(tree, frozenset()))
+    cells.review = _only_review
     cells.run("def f(x):\n    return [x for x in range(3)]\ny = {'a': f(1)}\ny")
     snapshot.snapshot(cells.namespace, skip=cells.own_names)
 

@@ -132,7 +132,10 @@ def test_a_number_of_lost_bytes_that_cannot_be_written_out(host, open_box):
     ended = _attack(
         box,
         "publish('stream', {'name': 'stdout', 'text': 'x' * 5000})\n"
-        "reply({'status': 'ok'}, {'rlm.sandbox': {'dropped': 10**4300 - 1}})\n",
+        "time.sleep(0.3)\n"
+        "reply({'status': 'ok'}, {'rlm.sandbox': {'dropped': 10**4300 - 1}})\n"
+        "publish('status', {'execution_state': 'idle'})\n"
+        "time.sleep(20)",
     )
     assert ended.dropped > 0
     _goes_on(host, box)
