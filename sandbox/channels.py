@@ -2,59 +2,49 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import zmq
-
-from .errors import ProtocolViolation
+from .errors import KernelStartError, ProtocolViolation
 from .wire import Message, Wire, WireError
+from .zmtp import Connection
 
 ChannelName = Literal["shell", "control", "iopub"]
-
-# A kernel that talks faster than we listen has to wait; it must not fill our memory meanwhile.
-_RECEIVE_MESSAGES = 16
-
-# Three for each session; the library's own default would be reached with 340 sessions.
-_MAX_SOCKETS = 60_000
-
-_context_lock = threading.Lock()
 
 
 class Channels:
     """Shell, control and iopub of one kernel."""
 
-    def __init__(self, endpoints: Mapping[str, str], key: bytes, *, max_message_bytes: int) -> None:
+    def __init__(
+        self, endpoints: Mapping[str, str], key: bytes, *, max_message_bytes: int, seconds: float = 30.0
+    ) -> None:
         self._wire = Wire(key)
-        with _context_lock:
-            context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
-            context.set(zmq.MAX_SOCKETS, max(_MAX_SOCKETS, context.get(zmq.MAX_SOCKETS)))
-        self._sockets: dict[str, zmq.Socket[bytes]] = {}
-        for name, kind in (("shell", zmq.DEALER), ("control", zmq.DEALER), ("iopub", zmq.SUB)):
-            channel = context.socket(kind)
-            channel.linger = 0
-            channel.setsockopt(zmq.MAXMSGSIZE, max_message_bytes)
-            channel.setsockopt(zmq.RCVHWM, _RECEIVE_MESSAGES)
-            if name == "iopub":
-                channel.setsockopt(zmq.SUBSCRIBE, b"")
-            channel.connect(endpoints[name])
-            self._sockets[name] = channel
+        self._connections: dict[str, Connection] = {}
+        try:
+            for name in ("shell", "control", "iopub"):
+                self._connections[name] = Connection(
+                    endpoints[name],
+                    "SUB" if name == "iopub" else "DEALER",
+                    max_message_bytes=max_message_bytes,
+                    seconds=seconds,
+                )
+        except (OSError, ProtocolViolation) as error:
+            self.close()
+            raise KernelStartError(f"the kernel's channels cannot be reached: {error}") from error
 
-    def __getitem__(self, name: ChannelName) -> zmq.Socket[bytes]:
-        return self._sockets[name]
+    def __getitem__(self, name: ChannelName) -> Connection:
+        return self._connections[name]
 
     def send(self, name: ChannelName, kind: str, content: dict[str, Any], buffers: Sequence[bytes] = ()) -> str:
         """Send a message; its id, which answers refer to."""
         message_id, frames = self._wire.pack(kind, content, buffers=buffers)
-        self._sockets[name].send_multipart(frames)
+        self._connections[name].send(frames)
         return message_id
 
     def receive(self, name: ChannelName) -> tuple[Message, int] | None:
         """The next message that has arrived and its size in bytes; None when there is none."""
-        try:
-            frames = self._sockets[name].recv_multipart(zmq.NOBLOCK)
-        except zmq.Again:
+        frames = self._connections[name].receive()
+        if frames is None:
             return None
         try:
             return self._wire.unpack(frames), sum(map(len, frames))
@@ -62,6 +52,6 @@ class Channels:
             raise ProtocolViolation(f"the kernel sent a malformed message on its {name} channel: {error}") from None
 
     def close(self) -> None:
-        """Let go of the sockets."""
-        for channel in self._sockets.values():
-            channel.close()
+        """Hang up."""
+        for connection in self._connections.values():
+            connection.close()

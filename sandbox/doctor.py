@@ -1,4 +1,4 @@
-"""`python -m sandbox doctor`: which isolation runs here, what each layer's self-test found, what would make it better."""
+"""`python -m sandbox doctor`: which isolation runs here, what each layer's self-test found, what would better it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ def render(console: Console, report: Report, checks: tuple[Check, ...]) -> None:
     who = "root" if os.geteuid() == 0 else "an ordinary user"
     console.print(f"Python {platform.python_version()} on {platform.system()} {platform.release()}, as {who}\n")
     if report.tier is None:
-        console.print("[bold red]No isolation works here.[/] Sessions are refused, unless isolation='none' is asked for.\n")
+        console.print(
+            "[bold red]No isolation works here.[/] Sessions are refused, unless isolation='none' is asked for.\n"
+        )
     else:
         console.print(f"Isolation: [bold green]{report.tier}[/]  ({_TIERS[report.tier]})\n")
     table = Table(box=None, pad_edge=False, show_header=False)

@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import os
 import secrets
+import select
 import shutil
 import socket
 import tempfile
@@ -16,9 +17,10 @@ from types import TracebackType
 
 from .channels import Channels
 from .direct import DirectLauncher
-from .errors import KernelStartError, SandboxError
+from .errors import KernelStartError, ProtocolViolation, SandboxError
 from .launch import KernelProcess, Setup, Zygote
 from .limits import Limits
+from .zmtp import HungUp
 
 _CHANNELS = ("shell", "control", "iopub")
 _READY_SECONDS = 30.0
@@ -135,9 +137,12 @@ class Pool:
             process = self.launcher(setup).spawn(setup, config, listeners, theirs)
             endpoints = {name: f"ipc://{directory}/{name}" for name in _CHANNELS}
             room = 8 * setup.limits.output_bytes + (16 << 20)
-            channels = Channels(endpoints, key.encode(), max_message_bytes=room)
-            kernel = WarmKernel(process, channels, ours, setup.limits)
-            _await_hello(kernel)
+            try:
+                channels = Channels(endpoints, key.encode(), max_message_bytes=room)
+                kernel = WarmKernel(process, channels, ours, setup.limits)
+                _await_hello(kernel)
+            except (KernelStartError, ProtocolViolation, HungUp) as error:
+                raise _did_not_start(process, error) from None
             return kernel
         except BaseException:
             ours.close()
@@ -196,16 +201,20 @@ def _await_hello(kernel: WarmKernel) -> None:
     answered = welcomed = False
     while not (answered and welcomed):
         if time.monotonic() > end or not kernel.process.alive:
-            kernel.process.kill()
-            how = kernel.process.wait(2.0) or "no answer"
-            said = kernel.process.said()
-            kernel.close()
-            raise KernelStartError(f"the kernel did not start: {how}\n{said}".strip())
-        channels["shell" if not answered else "iopub"].poll(20)
+            kernel.channels.close()
+            raise KernelStartError("no answer")
+        select.select([channels["shell" if not answered else "iopub"]], [], [], 0.02)
         while (received := channels.receive("shell")) is not None:
             answered |= received[0].kind == "kernel_info_reply" and received[0].parent_id == asked
         while (received := channels.receive("iopub")) is not None:
             welcomed |= received[0].kind == "iopub_welcome"
+
+
+def _did_not_start(process: KernelProcess, error: Exception) -> KernelStartError:
+    ended = process.wait(0.2)  # by itself, or has it only not answered?
+    said = process.said()
+    process.close()
+    return KernelStartError(f"the kernel did not start: {ended or error}\n{said}".strip())
 
 
 _default: Pool | None = None

@@ -15,6 +15,7 @@ import ast
 import contextlib
 import importlib.resources
 import json
+import select
 import threading
 import time
 from collections import deque
@@ -25,14 +26,16 @@ from jupyter_client.manager import KernelManager
 from . import policy
 from .calls import HostCalls
 from .channels import Channels
+from .collect import COMM
 from .errors import KernelStartError
-from .exchange import COMM, Link
 from .launch import Exit
 from .limits import Limits
+from .link import Link
 from .results import CellError, CellResult
 from .wire import Message
 
 _START_SECONDS = 60.0
+_MAX_MESSAGE = 256 << 20
 # What is sent to a kernel that has no `sandbox` package of its own, in the order in which it is imported.
 _AGENT = (
     "anatomy", "previews", "positions", "matches", "views", "drawings", "arrays", "snapshot", "inputs", "agent",
@@ -97,9 +100,9 @@ class RemoteKernel:
             raise KernelStartError(f"the Jupyter kernel {name!r} did not start: {error}") from error
         kernel = cls(manager, mode, frozenset(calls.functions))
         try:
-            channels = Channels(_endpoints(manager), manager.session.key, max_message_bytes=1 << 30)
+            channels = _reach(kernel, manager)
             _await_hello(channels, kernel)
-            link = Link(kernel, channels, calls, limits, None, review=kernel.review)
+            link = Link(kernel, channels, calls, limits, review=kernel.review)
             link.comm = CommCarrier(channels, calls, link)
             _teach(channels)
         except BaseException:
@@ -159,6 +162,18 @@ def _endpoints(manager: KernelManager) -> dict[str, str]:
     }
 
 
+def _reach(kernel: RemoteKernel, manager: KernelManager) -> Channels:
+    """Connect as soon as the kernel listens."""
+    end = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            return Channels(_endpoints(manager), manager.session.key, max_message_bytes=_MAX_MESSAGE)
+        except KernelStartError:
+            if time.monotonic() > end or not kernel.alive:
+                raise
+            time.sleep(0.05)
+
+
 def _await_hello(channels: Channels, kernel: RemoteKernel) -> None:
     """Ask until an answer comes on both channels: only then is our subscription in place."""
     end = time.monotonic() + _START_SECONDS
@@ -169,7 +184,7 @@ def _await_hello(channels: Channels, kernel: RemoteKernel) -> None:
         asked = channels.send("shell", "kernel_info_request", {})
         retry_at = time.monotonic() + 0.5
         while time.monotonic() < retry_at and not (answered and heard):
-            channels["iopub" if answered else "shell"].poll(100)
+            select.select([channels["iopub" if answered else "shell"]], [], [], 0.1)
             while (received := channels.receive("shell")) is not None:
                 answered |= received[0].kind == "kernel_info_reply"
             while (received := channels.receive("iopub")) is not None:
@@ -184,7 +199,7 @@ def _teach(channels: Channels) -> None:
     asked = channels.send("shell", "execute_request", {"code": code, "silent": True, "store_history": False})
     end = time.monotonic() + _START_SECONDS
     while time.monotonic() < end:
-        channels["shell"].poll(500)
+        select.select([channels["shell"]], [], [], 0.5)
         while (received := channels.receive("shell")) is not None:
             message = received[0]
             if message.kind == "execute_reply" and message.parent_id == asked:

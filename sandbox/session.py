@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -13,8 +12,9 @@ from typing import Any
 from . import data
 from .calls import HostCalls, SocketCarrier
 from .errors import InputError, KernelDied, SandboxError, SessionClosed
-from .exchange import Exchange, Link
+from .exchange import Exchange
 from .limits import Limits
+from .link import Link
 from .policy import Mode
 from .pool import Pool, default_pool
 from .results import CellResult, Variable
@@ -66,7 +66,7 @@ class Session:
             self._load(parcel, list(protected))
         except KernelDied:
             # It died while it waited in the pool, or of the inputs; only the second can happen twice.
-            self._release()
+            self._link.close()
             self._link = self._connect(isolation, pool, kernel_name)
             self._load(parcel, list(protected))
         except BaseException:
@@ -108,15 +108,17 @@ class Session:
             now = time.monotonic()
             self._began = self._began or now
             left = self.limits.session_seconds - (now - self._began)
-            exchange = Exchange(self._link, seconds=self.limits.cell_seconds, wall_seconds=timeout)
-            return exchange.execute(code, left)
+            exchange = Exchange(
+                self._link, seconds=self.limits.cell_seconds, wall_seconds=timeout, session_seconds=left
+            )
+            return exchange.execute(code)
 
     def variables(self, *, preview_chars: int = 200, value_bytes: int = 10_000) -> dict[str, Variable]:
         """What the session's variables are, in the order in which they were made; functions and inputs included."""
         options = {"preview_chars": preview_chars, "value_bytes": value_bytes}
         with self._one_at_a_time:
             self._ensure_alive()
-            exchange = Exchange(self._link, seconds=_VARIABLES_SECONDS, wall_seconds=None)
+            exchange = Exchange(self._link, seconds=_VARIABLES_SECONDS)
             answer = exchange.ask({"op": "variables", "options": options})
         return read_variables(answer)
 
@@ -135,15 +137,7 @@ class Session:
         self._link.kernel.kill()
         self._link.poke()
         with self._one_at_a_time:  # the loop of a running cell has let go of the sockets
-            self._release()
-
-    def _release(self) -> None:
-        self._link.kernel.close()
-        self._link.channels.close()
-        if self._link.carrier is not None:
-            self._link.carrier.socket.close()
-        for descriptor in self._link.wake:
-            os.close(descriptor)
+            self._link.close()
 
     def _connect(self, isolation: str | frozenset[str], pool: Pool | None, kernel_name: str | None) -> Link:
         if kernel_name is not None:
@@ -151,7 +145,7 @@ class Session:
 
             return RemoteKernel.start(kernel_name, self._calls, self.limits, self._policy)
         kernel = (pool or default_pool()).take(isolation, self.limits)
-        link = Link(kernel.process, kernel.channels, self._calls, self.limits, None)
+        link = Link(kernel.process, kernel.channels, self._calls, self.limits)
         link.carrier = SocketCarrier(kernel.calls, self._calls, self.limits, link.poke)
         return link
 
@@ -172,7 +166,7 @@ class Session:
             buffers = [one.read() for one in parcel.large]
         elif parcel.large:
             carrier.send_descriptors([one.descriptor for one in parcel.large])
-        answer = Exchange(self._link, seconds=_LOAD_SECONDS, wall_seconds=None).ask(order, buffers)
+        answer = Exchange(self._link, seconds=_LOAD_SECONDS).ask(order, buffers)
         if "error" in answer:
             raise InputError(f"the kernel could not take its inputs: {str(answer['error'])[:500]}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .hosts import Box, Ended, HostProcess
+from .hosts import Box, Ended, HostProcess, Raised, eventually, runs
 
 MB = 1 << 20
 
@@ -83,8 +83,17 @@ def test_a_malformed_message(host, box, forged, channel):
     addressed = "b'stream'," if channel == "iopub" else "*request.identities,"
     ended = _attack(box, f"{channel}.send_multipart([{addressed} *{_MALFORMED[forged]}])\ntime.sleep(20)")
     assert ended.death == "ProtocolViolation"
-    assert not ended.alive
+    assert eventually(lambda: not runs(box.pid))
     _goes_on(host, box)
+
+
+def test_a_session_that_broke_the_protocol_runs_nothing_more(host, box):
+    """Not even in the moment before its process is gone."""
+    ended = _attack(box, "iopub.send(b'garbage')\ntime.sleep(20)")
+    assert ended.death == "ProtocolViolation"
+    assert not ended.alive
+    with pytest.raises(Raised, match="SessionClosed"):
+        box.run("1")
 
 
 _WELL_SIGNED = {

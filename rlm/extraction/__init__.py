@@ -1,0 +1,27 @@
+"""Gets a typed answer out of text: reading, checking, asking again. No model and no sandbox is needed for it."""
+
+from __future__ import annotations
+
+from .errors import ExtractionError, MaxRetriesExceeded, ParseError, PatchError, SchemaError
+from .feedback import refusal, validate_json
+from .orchestrator import Attempt, ExtractionMetrics, ExtractionOrchestrator, Reply
+from .parse import parse
+from .validation import Problem, Schema, describe
+
+__all__ = [
+    "Attempt",
+    "ExtractionError",
+    "ExtractionMetrics",
+    "ExtractionOrchestrator",
+    "MaxRetriesExceeded",
+    "ParseError",
+    "PatchError",
+    "Problem",
+    "Reply",
+    "Schema",
+    "SchemaError",
+    "describe",
+    "parse",
+    "refusal",
+    "validate_json",
+]

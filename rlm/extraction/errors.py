@@ -1,0 +1,69 @@
+"""Every way an extraction can fail, in one place.
+
+    ExtractionError
+    ├── SchemaError              the JSON schema itself cannot be used
+    ├── ParseError               no acceptable value in a text; `kind` says why
+    ├── PatchError               a JSON Patch does not apply to the value it was meant for
+    └── MaxRetriesExceeded       every attempt was spent; it carries everything that was tried
+
+What is wrong with a value is not an exception: it is a `Problem`, and several of them at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from .orchestrator import Attempt, ExtractionMetrics
+    from .validation import Problem
+
+ParseKind = Literal["no_json", "truncated", "invalid"]
+
+
+class ExtractionError(Exception):
+    """Base of everything that this package raises on purpose."""
+
+
+class SchemaError(ExtractionError):
+    """The schema is not a JSON schema of draft 2020-12, or refers to something that is not in it."""
+
+
+class ParseError(ExtractionError):
+    """No value in the text that the schema accepts.
+
+    `kind` is "no_json" (nothing that looks like an answer), "truncated" (the answer stops before its end) or "invalid"
+    (it cannot be read, or the schema refuses it). `problems` is what the schema says of `best`, the value that was
+    read; it is empty when nothing could be read.
+    """
+
+    def __init__(
+        self, kind: ParseKind, message: str, *, best: Any | None = None, problems: tuple[Problem, ...] = ()
+    ) -> None:
+        super().__init__(message)
+        self.kind: ParseKind = kind
+        self.message = message
+        self.best = best
+        self.problems = problems
+
+
+class PatchError(ExtractionError):
+    """One operation of a JSON Patch does not apply; `problem` names its path."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+class MaxRetriesExceeded(ExtractionError):
+    """No attempt gave an acceptable value."""
+
+    def __init__(
+        self, *, history: tuple[Attempt, ...], raw_output: str, best_invalid: Any | None, metrics: ExtractionMetrics
+    ) -> None:
+        last = history[-1].message if history else "nothing was tried"
+        super().__init__(f"no valid answer in {metrics.attempts} attempts; the last one failed so: {last}")
+        self.attempts = metrics.attempts
+        self.history = history
+        self.raw_output = raw_output
+        self.best_invalid = best_invalid
+        self.metrics = metrics

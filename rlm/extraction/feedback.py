@@ -1,0 +1,118 @@
+"""The messages after a refused answer, put together from the texts in `prompts/`.
+
+The same words go to a model in the retry loop, in answer to an invalid `SUBMIT`, and from `validate_json`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from .errors import ParseError
+from .parse import parse
+from .validation import Problem, Schema, describe
+from .values import cut, preview
+
+MAX_SUBMISSION = 4_000
+MAX_CUT_SUBMISSION = 600
+MAX_SCHEMA = 20_000
+MAX_PARTS = 6_000
+
+
+def retry(
+    schema: Schema,
+    *,
+    submission: str,
+    problems: Sequence[Problem],
+    fault: str,
+    attempt: int,
+    max_attempts: int,
+    whole_schema: bool,
+    patchable: bool = False,
+    truncated: bool = False,
+) -> str:
+    """What is appended to the prompt after attempt number `attempt` failed and before the next one.
+
+    `fault` says in one line what was wrong. The schema comes whole, or only its parts that `problems` are about.
+    """
+    step = "next_shorter" if truncated else "next_patch" if patchable else "next_whole"
+    refused = _refused(
+        f"Attempt {attempt} of {max_attempts} was not accepted: {fault}.",
+        problems,
+        _whole(schema) if whole_schema else _parts(schema, problems),
+        cut(submission, MAX_CUT_SUBMISSION if truncated else MAX_SUBMISSION) or "(nothing)",
+        _text(step).format(),
+    )
+    return _text("retry").format(refused=refused, attempt=attempt + 1, max_attempts=max_attempts)
+
+
+def refusal(value: Any, schema: Schema, problems: Sequence[Problem], *, what: str = "This value") -> str:
+    """What a model reads in its REPL about a value that the schema refuses; `what` names it, as in "SUBMIT"."""
+    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    verdict = f"{what} was not accepted: it does not fit the schema ({count})."
+    return _refused(verdict, problems, _whole(schema), as_text(value), _text("next_submit").format())
+
+
+def validate_json(value: Any, schema: Schema | Mapping[str, Any] | bool) -> str:
+    """The REPL tool: "valid", or every problem with the schema, the submission and what to do next.
+
+    A text is read as JSON first, unless the schema wants a text.
+    """
+    schema = Schema.of(schema)
+    if isinstance(value, str) and "string" not in schema.root_types:
+        try:
+            parse(value, schema)
+        except ParseError as error:
+            problems = error.problems or (Problem("", error.message, schema.root_words, preview(value)),)
+            return refusal(value if error.best is None else error.best, schema, problems)
+        return "valid"
+    problems = schema.problems(value)
+    return refusal(value, schema, problems) if problems else "valid"
+
+
+def as_text(value: Any) -> str:
+    """A submission as JSON, bounded. What is not JSON is shown by a preview."""
+    if isinstance(value, str):
+        return cut(value, MAX_SUBMISSION)
+    try:
+        return cut(json.dumps(value, ensure_ascii=False), MAX_SUBMISSION)
+    except (TypeError, ValueError, RecursionError):
+        return preview(value, MAX_SUBMISSION)
+
+
+def _refused(verdict: str, problems: Sequence[Problem], schema: str, submission: str, next_step: str) -> str:
+    text = _text("refused").format(
+        verdict=verdict,
+        problems=describe(problems),
+        schema=schema,
+        submission=submission.encode(errors="replace").decode(),
+        next_step=next_step.strip(),
+    )
+    while "\n\n\n" in text:  # sections that had nothing to say
+        text = text.replace("\n\n\n", "\n\n")
+    return text.strip()
+
+
+def _whole(schema: Schema) -> str:
+    return f"The schema:\n{cut(schema.text, MAX_SCHEMA)}"
+
+
+def _parts(schema: Schema, problems: Sequence[Problem]) -> str:
+    """The parts of the schema that were not followed, each once; nothing if no part is to blame."""
+    parts: dict[str, str] = {}
+    for problem in problems:
+        part = schema.part(problem.rule) if problem.rule else None
+        if part is not None:
+            words = json.dumps(part, ensure_ascii=False)
+            parts.setdefault(words, f"- for '{problem.path or '/'}': {cut(words, MAX_PARTS // 4)}")
+    if not parts:
+        return "The schema is the one given above."
+    return cut("The parts of the schema (given above) that this is about:\n" + "\n".join(parts.values()), MAX_PARTS)
+
+
+@cache
+def _text(name: str) -> str:
+    return files(__package__).joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8").rstrip("\n") + "\n"

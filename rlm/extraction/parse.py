@@ -1,0 +1,223 @@
+"""Finds the answer in what a model wrote: one value that the schema accepts, or a `ParseError` that says why not.
+
+The whole text counts first. Otherwise the text is walked once, and the last thing in it that is an attempt at an answer
+decides, alone: an earlier draft is never taken because the final answer is wrong or cut. Reading is `reader`'s work.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import ParseError
+from .reader import read, read_strict
+from .strings import Unreadable, skip_blank
+from .validation import Schema
+
+MAX_CHARS = 2_000_000
+_REREADING = 4  # how often, at most, the walk may go over the text again before it gives up
+
+_THOUGHT = re.compile(r"<(think|thinking|reasoning|thought)>", re.IGNORECASE)
+_THOUGHT_END = re.compile(r"</(think|thinking|reasoning|thought)>", re.IGNORECASE)
+_START = re.compile(r"[{\[]|<(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
+_OBJECT = re.compile(r"""\{\s*(?:["'“\u2018}#]|//|/\*|[^\W\d][\w$]{0,100}\s*:|\d{1,30}\s*:|\Z)""")
+_LIST = re.compile(r"""\[\s*(?:["'“\u2018\[\]{(\d+.#-]|//|/\*|(?:true|false|null|True|False|None)\b|\Z)""")
+_QUOTED_KEY = re.compile(r"""\{\s*(?:"[^"\n]{0,200}"|'[^'\n]{0,200}'|“[^”\n]{0,200}”)\s*:""")
+_NAMED_KEY = re.compile(r"\{\s*([^\W\d][\w$]{0,100})\s*:")
+_BRACKET = re.compile(r'[{}\[\]"]')
+_IN_STRING = re.compile(r'["\\]')
+_FENCE = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
+_OPEN_FENCE = re.compile(r"(?:```|~~~)[ \t]*\w{1,20}\s*\Z")
+_NESTED = re.compile(r"""["'”\u2019]\s*:\s*\Z""")
+_LOOSE_END = re.compile(r"""\s*(?:[}\]]|,\s*["'“][^"'”\n]{0,200}["'”]\s*:)""")
+_ONLY_CLOSERS = re.compile(r"[\s}\]]*(?:\Z|\n[ \t]*(?:```|~~~))")
+_LABEL = re.compile(r"\A[\w ]{1,30}:\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """One thing in the text that opens like an answer."""
+
+    start: int
+    end: int
+    value: Any = None
+    fault: str = ""  # why it cannot be read
+    broken_at: int = 0
+    unfinished: bool = False
+
+
+def parse(text: str, schema: Schema, *, truncated: bool = False) -> Any:
+    """The value in `text` that `schema` accepts. `truncated` says that the model was cut off: then nothing is taken."""
+    if len(text) > MAX_CHARS:
+        raise ParseError("invalid", f"the answer has {len(text):,} characters; at most {MAX_CHARS:,} are read")
+    try:
+        value = _parse(text.strip().lstrip("\ufeff"), schema)
+    except ParseError as error:
+        if truncated and error.kind != "truncated":
+            raise ParseError("truncated", _CUT, best=error.best, problems=error.problems) from None
+        raise
+    if truncated:
+        raise ParseError("truncated", _CUT, best=value)
+    return value
+
+
+_CUT = "the answer was cut off at the limit of its length"
+
+
+def _parse(text: str, schema: Schema) -> Any:
+    try:
+        whole = read_strict(text)
+    except ValueError:
+        return _search(_without_orphan(text), schema)
+    if isinstance(whole, str) and "string" not in schema.root_types:
+        return _search(whole.strip(), schema)  # JSON inside a JSON string
+    return _checked(whole, schema)
+
+
+def _checked(value: Any, schema: Schema) -> Any:
+    if problems := schema.problems(value):
+        count = "one problem" if len(problems) == 1 else f"{len(problems)} problems"
+        raise ParseError("invalid", f"the answer does not fit the schema: {count}", best=value, problems=problems)
+    return value
+
+
+def _search(text: str, schema: Schema) -> Any:
+    spans = list(_walk(text, schema))
+    attempts = [span for span in spans if _is_attempt(span, text, schema)]
+    if not attempts:  # nothing has a name of the schema in it: then the last thing of the right type decides
+        attempts = [span for span in spans if not span.fault and schema.takes_type_of(span.value)]
+    if not attempts or _OPEN_FENCE.search(text[-60:]):
+        return _scalar(text, schema)
+    last = attempts[-1]
+    if last.unfinished:
+        raise ParseError("truncated", f"the answer stops before its end: {last.fault}")
+    if last.fault:
+        raise ParseError("invalid", f"the answer cannot be read: {last.fault}, at {_where(text, last.broken_at)}")
+    if not _stands_free(last, text, spans):
+        raise ParseError("invalid", "the answer is torn: brackets do not match around the last object")
+    return _checked(last.value, schema)
+
+
+def _scalar(text: str, schema: Schema) -> Any:
+    """A lone number, word or string, where the schema wants one: the fenced block, or the last line."""
+    if schema.root_types - {"object", "array"}:
+        lines = [line for line in text.splitlines() if line.strip() and not _FENCE.match(line)]
+        for line in lines[-1:]:
+            bare = line.strip()
+            for candidate in (bare, _LABEL.sub("", bare, count=1)):
+                try:
+                    value, end = read(candidate, 0)
+                except Unreadable:
+                    continue
+                if end == len(candidate) and schema.takes_type_of(value):
+                    return _checked(value, schema)
+    if _OPEN_FENCE.search(text[-60:]):
+        raise ParseError("truncated", "the answer stops before its end: a fence is opened and nothing is in it")
+    raise ParseError("no_json", f"there is no {schema.root_words} in the answer")
+
+
+def _without_orphan(text: str) -> str:
+    """Drop thinking whose opening tag stood in the prompt, so that only the closing one is here."""
+    close = _THOUGHT_END.search(text)
+    if close and not _THOUGHT.search(text, 0, close.start()):
+        before = text[: close.start()].lstrip()
+        if not before.startswith(("{", "[", "```")):
+            return text[close.end() :]
+    return text
+
+
+def _walk(text: str, schema: Schema) -> Iterator[_Span]:
+    """Everything that opens like an answer, in order. Each part of the text is read a bounded number of times."""
+    position, allowance = 0, _REREADING * len(text) + 10_000
+    fences = [match.start() for match in _FENCE.finditer(text)]
+    while match := _START.search(text, position):
+        start, opener = match.start(), match.group()
+        if opener not in "{[":
+            close = _THOUGHT_END.search(text, start)
+            if not close:
+                yield _Span(start, len(text), fault="the thinking has no end", unfinished=True)
+                return
+            position = close.end()
+            continue
+        if not (_OBJECT if opener == "{" else _LIST).match(text, start):
+            position = start + 1
+            continue
+        try:
+            value, position = read(text, start)
+        except Unreadable as error:
+            allowance -= (len(text) if error.unfinished else error.position) - start
+            if allowance < 0:
+                yield _Span(start, len(text), fault="too many pieces of it are never closed", unfinished=True)
+                return
+            unfinished = error.unfinished or text.startswith(("```", "~~~"), error.position)
+            if not _opens_answer(text, start, schema) and not (unfinished and opener == "{"):
+                position = max(error.position, start + 1)
+                continue
+            next_fence = bisect_right(fences, start)
+            limit = fences[next_fence] if next_fence < len(fences) else len(text)
+            end = limit if unfinished else _broken_end(text, start, limit)
+            yield _Span(start, end or limit, None, error.reason, error.position, unfinished or end is None)
+            position = end or limit
+        else:
+            yield _Span(start, position, value)
+
+
+def _opens_answer(text: str, start: int, schema: Schema) -> bool:
+    """Whether what opens here is data, not brackets in prose: a quoted key, or a key that the schema has."""
+    if text[start] == "[":
+        inner = skip_blank(text, start + 1)
+        return "array" in schema.root_types or (text.startswith("{", inner) and _opens_answer(text, inner, schema))
+    named = _NAMED_KEY.match(text, start)
+    return bool(_QUOTED_KEY.match(text, start)) or bool(named and named.group(1) in schema.names)
+
+
+def _broken_end(text: str, start: int, limit: int) -> int | None:
+    """Where something unreadable ends by its own brackets; None if they do not close before `limit`."""
+    depth, position = 0, start
+    while match := _BRACKET.search(text, position, limit):
+        position = match.end()
+        if match.group() == '"':
+            while (stop := _IN_STRING.search(text, position, limit)) and stop.group() == "\\":
+                position = stop.end() + 1
+            position = stop.end() if stop else limit
+            continue
+        depth += 1 if match.group() in "{[" else -1
+        if depth == 0:
+            return position
+    return None
+
+
+def _is_attempt(span: _Span, text: str, schema: Schema) -> bool:
+    if span.fault:
+        part = text[span.start : span.end]
+        return span.unfinished or not schema.names or any(name in part for name in schema.names)
+    if not schema.names:
+        return schema.takes_type_of(span.value)
+    if schema.takes_type_of(span.value) and not isinstance(span.value, dict):
+        return True
+    inside = span.value if isinstance(span.value, list) else [span.value]
+    return any(not schema.names.isdisjoint(item) for item in inside if isinstance(item, dict))
+
+
+def _stands_free(span: _Span, text: str, spans: list[_Span]) -> bool:
+    """Whether a value is whole by itself, and not a piece of something around it that could not be read."""
+    if _NESTED.search(text, max(0, span.start - 50), span.start):
+        return False
+    if not _LOOSE_END.match(text, span.end):
+        return True
+    # One brace too many at the very end is harmless where no bracket before it was left open.
+    if any(other.fault for other in spans) or not _ONLY_CLOSERS.match(text, span.end):
+        return False
+    edges = [0] + [edge for other in spans if other.start <= span.start for edge in (other.start, other.end)]
+    return not any(
+        char in text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=False) for char in "{["
+    )
+
+
+def _where(text: str, position: int) -> str:
+    line = text.count("\n", 0, position) + 1
+    column = position - (text.rfind("\n", 0, position) + 1) + 1
+    return f"line {line}, column {column}"

@@ -1,0 +1,220 @@
+"""How a run ends: `Submitted`, `Extracted` or `Failed`. Frozen values, made to be matched on.
+
+    match result:
+        case Submitted(outputs):
+            ...
+        case Extracted(outputs, confidence, reason):
+            ...
+        case Failed(reason):
+            ...
+
+A value that does not validate is never in `outputs`; what there is of it is in `partial_outputs` of a `Failed`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+
+from pydantic_core import to_jsonable_python
+
+from .budgets import FallbackReason, Usage
+from .history import REPLHistoryEntry
+
+if TYPE_CHECKING:
+    from .signatures import Signature
+
+__all__ = ["Evidence", "ExecutionResult", "Extracted", "Failed", "Submitted", "Usage", "from_dict", "from_json"]
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+_UNKNOWN = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One place where a value of the outputs was found."""
+
+    path: str
+    """The value, as a JSON pointer into the outputs: `/tags/0`."""
+
+    kind: Literal["variable", "history"]
+    quote: str
+    """What was found there, cut to a line."""
+
+    variable: str | None = None
+    iteration: int | None = None
+    span: tuple[int, int] | None = None
+    """Where in that iteration's output: `output[start:end]`."""
+
+    @property
+    def field(self) -> str:
+        """The output field that the value belongs to."""
+        return self.path.split("/")[1].replace("~1", "/").replace("~0", "~")
+
+
+@dataclass(frozen=True)
+class Submitted(Generic[T]):
+    """The model called SUBMIT with outputs that fit the signature."""
+
+    outputs: T
+    iterations: int
+    llm_calls: int
+    _: dataclasses.KW_ONLY
+    usage: Usage = _UNKNOWN
+    run_id: str = ""
+
+    @property
+    def was_extracted(self) -> bool:
+        """Whether the outputs were extracted after the run, and not submitted by it."""
+        return False
+
+    @property
+    def confidence(self) -> float:
+        """How far to trust the outputs, from 0 to 1."""
+        return 1.0
+
+    def map(self, fn: Callable[[T], U]) -> Submitted[U]:
+        """The same result with other outputs."""
+        return _with_outputs(self, fn(self.outputs))  # type: ignore[no-any-return]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain JSON values."""
+        return _to_dict("submitted", self)
+
+    def to_json(self) -> str:
+        """The result as JSON text."""
+        return _to_json(self.to_dict())
+
+
+@dataclass(frozen=True)
+class Extracted(Generic[T]):
+    """A limit was reached, and the outputs were extracted from the history and the variables."""
+
+    outputs: T
+    confidence: float
+    reason: FallbackReason
+    extraction_notes: str | None = None
+    _: dataclasses.KW_ONLY
+    evidence: tuple[Evidence, ...] = ()
+    usage: Usage = _UNKNOWN
+    run_id: str = ""
+
+    @property
+    def was_extracted(self) -> bool:
+        """Whether the outputs were extracted after the run, and not submitted by it."""
+        return True
+
+    def map(self, fn: Callable[[T], U]) -> Extracted[U]:
+        """The same result with other outputs."""
+        return _with_outputs(self, fn(self.outputs))  # type: ignore[no-any-return]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain JSON values."""
+        return _to_dict("extracted", self)
+
+    def to_json(self) -> str:
+        """The result as JSON text."""
+        return _to_json(self.to_dict())
+
+
+@dataclass(frozen=True)
+class Failed:
+    """There are no outputs; everything that was found out is kept."""
+
+    reason: str
+    partial_outputs: Any = None
+    """What there is of an answer, as plain JSON: it did not validate, or fields are missing."""
+
+    history: tuple[REPLHistoryEntry, ...] = ()
+    _: dataclasses.KW_ONLY
+    usage: Usage = _UNKNOWN
+    run_id: str = ""
+
+    @property
+    def outputs(self) -> None:
+        """None: there are none."""
+        return None
+
+    @property
+    def was_extracted(self) -> bool:
+        """Whether the outputs were extracted after the run, and not submitted by it."""
+        return False
+
+    @property
+    def confidence(self) -> float:
+        """How far to trust the outputs: not at all."""
+        return 0.0
+
+    def map(self, fn: Callable[[Any], Any]) -> Failed:
+        """This result: there are no outputs to change."""
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain JSON values."""
+        return _to_dict("failed", self)
+
+    def to_json(self) -> str:
+        """The result as JSON text."""
+        return _to_json(self.to_dict())
+
+
+ExecutionResult: TypeAlias = Submitted[T] | Extracted[T] | Failed
+
+
+def from_dict(data: Mapping[str, Any], signature: Signature) -> ExecutionResult[Any]:
+    """The result that `to_dict` described; its outputs are checked against the signature again."""
+    about: dict[str, Any] = {"usage": Usage.from_dict(data["usage"]), "run_id": data["run_id"]}
+    match data["status"]:
+        case "submitted":
+            outputs = signature.outputs_from_json(data["outputs"])
+            return Submitted(outputs, data["iterations"], data["llm_calls"], **about)
+        case "extracted":
+            return Extracted(
+                signature.outputs_from_json(data["outputs"]),
+                data["confidence"],
+                FallbackReason.from_dict(data["reason"]),
+                data["extraction_notes"],
+                evidence=tuple(_evidence(one) for one in data["evidence"]),
+                **about,
+            )
+        case "failed":
+            history = tuple(REPLHistoryEntry.from_dict(one) for one in data["history"])
+            return Failed(data["reason"], data["partial_outputs"], history, **about)
+        case other:
+            raise ValueError(f"{other!r} is no result; one is 'submitted', 'extracted' or 'failed'")
+
+
+def from_json(text: str | bytes, signature: Signature) -> ExecutionResult[Any]:
+    """The result that `to_json` wrote."""
+    return from_dict(json.loads(text), signature)
+
+
+def _with_outputs(result: Any, outputs: Any) -> Any:
+    return dataclasses.replace(result, outputs=outputs)
+
+
+def _to_dict(status: str, result: Submitted[Any] | Extracted[Any] | Failed) -> dict[str, Any]:
+    made: dict[str, Any] = {"status": status, "run_id": result.run_id, "confidence": result.confidence}
+    for field in dataclasses.fields(result):
+        value = getattr(result, field.name)
+        if isinstance(value, FallbackReason | Usage):
+            value = value.to_dict()
+        elif field.name == "history":
+            value = [entry.to_dict() for entry in value]
+        # `map` may have put anything into the outputs: what JSON does not know is written as text.
+        made[field.name] = to_jsonable_python(value, fallback=str, inf_nan_mode="null")
+    return made
+
+
+def _to_json(data: dict[str, Any]) -> str:
+    return json.dumps(data, ensure_ascii=False, allow_nan=False)
+
+
+def _evidence(data: Mapping[str, Any]) -> Evidence:
+    span = data.get("span")
+    return Evidence(**{**data, "span": None if span is None else (span[0], span[1])})

@@ -1,0 +1,259 @@
+"""Signatures written as text, `"doc: str, question -> answer: int"`, read without dspy and without evaluating anything.
+
+The text may come from a model (`rlm_query`), so it is bounded in length and depth, parsed with `ast` and never run.
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import difflib
+import types as python_types
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal, NoReturn, Optional, Union
+
+_MAX_CHARS = 20_000
+_MAX_DEPTH = 30
+_HEADER = "def _(*,"
+
+_PLAIN: dict[str, Any] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "date": datetime.date,
+    "datetime": datetime.datetime,
+    "datetime.date": datetime.date,
+    "datetime.datetime": datetime.datetime,
+    "Any": Any,
+    "list": list[Any],
+    "dict": dict[str, Any],
+}
+# How many parameters each takes; None is any number.
+_GENERIC: dict[str, tuple[Any, int | None]] = {
+    "list": (list, 1),
+    "List": (list, 1),
+    "dict": (dict, 2),
+    "Dict": (dict, 2),
+    "set": (set, 1),
+    "tuple": (tuple, None),
+    "Optional": (Optional, 1),
+    "Union": (Union, None),
+}
+
+
+class Missing(Enum):
+    """The type of `REQUIRED`; an enum, so that it stays one object when pickled."""
+
+    REQUIRED = "required"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+REQUIRED = Missing.REQUIRED
+
+
+class SignatureError(ValueError):
+    """A signature that cannot be used: what is wrong, where, and what would be right."""
+
+    def __init__(self, message: str, text: str | None = None, position: int | None = None) -> None:
+        self.text, self.position = text, position
+        if text is not None and position is not None:
+            before = text[:position]
+            line = before.count("\n")
+            column = position - (before.rfind("\n") + 1)
+            shown = text.split("\n")[line]
+            start = max(0, column - 60)
+            where = f"column {column + 1}" if "\n" not in text else f"line {line + 1}, column {column + 1}"
+            message = f"{message} (at {where})\n  {shown[start : column + 40]}\n  {' ' * (column - start)}^"
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedField:
+    """One field as it was written."""
+
+    name: str
+    type: Any
+    default: Any
+    position: int
+
+
+def parse(text: str, types: Mapping[str, Any] | None = None) -> tuple[list[ParsedField], list[ParsedField]]:
+    """The inputs and outputs of a signature written as text; `types` are names that it may use besides the usual."""
+    if len(text) > _MAX_CHARS:
+        raise SignatureError(f"the signature has {len(text):,} characters; at most {_MAX_CHARS:,} are read")
+    arrow = _find_arrow(text)
+    known = _PLAIN | dict(types or {})
+    return _side(text, 0, arrow, known), _side(text, arrow + 2, len(text), known)
+
+
+def _find_arrow(text: str) -> int:
+    """Where the one `->` outside of brackets and quotes is. Everything else is balanced when this returns."""
+    arrow = -1
+    opened: list[int] = []
+    quote, quoted_at, at = "", 0, 0
+    while at < len(text):
+        char = text[at]
+        if quote:
+            if char == "\\":
+                at += 1
+            elif char == quote:
+                quote = ""
+        elif char in "\"'":
+            quote, quoted_at = char, at
+        elif char in "([{":
+            opened.append(at)
+            if len(opened) > _MAX_DEPTH:
+                raise SignatureError(f"more than {_MAX_DEPTH} nested brackets", text, at)
+        elif char in ")]}":
+            if not opened:
+                raise SignatureError(f"{char!r} closes nothing", text, at)
+            opened.pop()
+        elif char == "#":
+            raise SignatureError("a signature has no comments; describe fields in the instructions", text, at)
+        elif text.startswith("->", at):
+            if opened:
+                raise SignatureError(f"{text[opened[-1]]!r} is not closed before '->'", text, opened[-1])
+            if arrow >= 0:
+                raise SignatureError("a second '->'; a signature is 'inputs -> outputs'", text, at)
+            arrow = at
+            at += 1
+        at += 1
+    if quote:
+        raise SignatureError("this quote is never closed", text, quoted_at)
+    if opened:
+        raise SignatureError(f"{text[opened[-1]]!r} is never closed", text, opened[-1])
+    if arrow < 0:
+        raise SignatureError("no '->'; a signature is 'inputs -> outputs', as in 'doc: str -> title: str'")
+    return arrow
+
+
+def _side(text: str, start: int, end: int, known: Mapping[str, Any]) -> list[ParsedField]:
+    side = text[start:end]
+    if not side.strip():
+        return []
+    places = _Places(text, start)
+    try:
+        # Keyword-only parameters may follow those with a default in any order, as fields may.
+        tree = ast.parse(f"{_HEADER}{side}\n): pass")
+    except SyntaxError as error:
+        at = places.of(error.lineno or 1, (error.offset or 1) - 1, characters=True)
+        raise SignatureError(f"not a list of 'name: type' ({error.msg})", text, min(at, end)) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise SignatureError(f"not a list of 'name: type' ({error})", text, start) from None
+    function = tree.body[0]
+    assert isinstance(function, ast.FunctionDef)
+    arguments = function.args
+    if len(tree.body) != 1 or arguments.kwarg or arguments.args or arguments.posonlyargs or arguments.vararg:
+        raise SignatureError("only 'name: type' fields can stand here, without * or **", text, start)
+    reader = _TypeReader(text, places, known)
+    found = []
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        annotation = reader.read(argument.annotation) if argument.annotation is not None else str
+        found.append(ParsedField(argument.arg, annotation, reader.constant(default), places.at(argument)))
+    return found
+
+
+class _Places:
+    """Positions in the signature's text of what `ast` found in one side of it."""
+
+    def __init__(self, text: str, start: int) -> None:
+        self._text, self._start = text, start
+
+    def of(self, line: int, column: int, *, characters: bool = False) -> int:
+        lines = self._text[self._start :].split("\n")
+        line = min(line, len(lines))
+        row = ("" if line > 1 else _HEADER) + lines[line - 1]
+        # `ast` counts columns in bytes of UTF-8, a SyntaxError in characters.
+        column = column if characters else len(row.encode()[:column].decode(errors="ignore"))
+        before = sum(len(one) + 1 for one in lines[: line - 1]) - (len(_HEADER) if line == 1 else 0)
+        return max(self._start, min(self._start + before + column, len(self._text)))
+
+    def at(self, node: ast.expr | ast.arg) -> int:
+        return self.of(node.lineno, node.col_offset)
+
+
+class _TypeReader:
+    """Types from syntax trees: names and subscripts that are known, and nothing else."""
+
+    def __init__(self, text: str, places: _Places, known: Mapping[str, Any]) -> None:
+        self._text, self._places, self._known = text, places, known
+
+    def read(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Name() | ast.Attribute():
+                return self._named(node)
+            case ast.Constant(value=None):
+                return None
+            case ast.Constant(value=str()):
+                self._refuse(node, "a type is written without quotes")
+            case ast.BinOp(op=ast.BitOr(), left=left, right=right):
+                return Union[self.read(left), self.read(right)]  # noqa: UP007  # made here, not written
+            case ast.Subscript(value=value, slice=inner):
+                return self._generic(node, _dotted(value) or "", inner)
+        return self._refuse(node, "not a type")
+
+    def constant(self, node: ast.expr | None) -> Any:
+        """A default, which can only be a literal."""
+        if node is None:
+            return REQUIRED
+        try:
+            return ast.literal_eval(node)
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            self._refuse(node, "a default is a plain literal")
+
+    def _named(self, node: ast.expr) -> Any:
+        name = _dotted(node)
+        if name is not None and name in self._known:
+            return self._known[name]
+        names = sorted({*self._known, *_GENERIC, "Literal"})
+        close = difflib.get_close_matches(name or "", names, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(names)}"
+        return self._refuse(node, f"unknown type {name or ast.unparse(node)!r}{hint}")
+
+    def _generic(self, node: ast.expr, name: str, inner: ast.expr) -> Any:
+        name = name.removeprefix("typing.")
+        parameters = list(inner.elts) if isinstance(inner, ast.Tuple) else [inner]
+        if name == "Literal":
+            return Literal[tuple(self._literal(one) for one in parameters)]
+        if name not in _GENERIC:
+            names = ", ".join([*_GENERIC, "Literal"])
+            self._refuse(node, f"{name or 'this'!r} takes no [...]; what does: {names}")
+        made, count = _GENERIC[name]
+        if not parameters or (count is not None and len(parameters) != count):
+            self._refuse(node, f"{name}[...] takes {count or 'some'} parameter(s), not {len(parameters)}")
+        if made is tuple and len(parameters) == 2 and _is_ellipsis(parameters[1]):
+            return python_types.GenericAlias(tuple, (self.read(parameters[0]), ...))
+        read = tuple(self.read(one) for one in parameters)
+        if made is Optional:
+            return Optional[read[0]]  # noqa: UP045
+        if made is Union:
+            return Union[read]  # noqa: UP007
+        return python_types.GenericAlias(made, read)
+
+    def _literal(self, node: ast.expr) -> Any:
+        value = self.constant(node)
+        if value is not None and not isinstance(value, str | int):
+            self._refuse(node, "Literal[...] holds strings, whole numbers, booleans and None")
+        return value
+
+    def _refuse(self, node: ast.expr, message: str) -> NoReturn:
+        raise SignatureError(message, self._text, self._places.at(node))
+
+
+def _is_ellipsis(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is ...
+
+
+def _dotted(node: ast.expr) -> str | None:
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    return ".".join([node.id, *reversed(parts)])

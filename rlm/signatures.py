@@ -1,0 +1,257 @@
+"""Signatures: the typed inputs and outputs of a task, and everything that follows from them. Plain data without dspy.
+
+A signature is read from a `dspy.Signature` class or from text (`signature_text.py`). Only `to_dspy()` imports dspy.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from functools import cached_property
+from typing import Annotated, Any
+
+import pydantic
+from pydantic import BaseModel, TypeAdapter
+
+from . import signature_text
+from .signature_fields import Field, Schema, allow_shadowing, check_name, make_adapter, make_model
+from .signature_text import REQUIRED, SignatureError
+from .value_checks import InvalidInputs, InvalidOutputs, InvalidValue, Problem, check, plain, pointer, preview
+
+__all__ = [
+    "REQUIRED",
+    "Field",
+    "InvalidInputs",
+    "InvalidOutputs",
+    "InvalidValue",
+    "Problem",
+    "Signature",
+    "SignatureError",
+]
+
+# `cached_property` takes no lock since Python 3.12, and two output models of one signature would not be the same type.
+_building = threading.RLock()
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What goes into a task and what must come out of it."""
+
+    name: str
+    instructions: str
+    inputs: tuple[Field, ...]
+    outputs: tuple[Field, ...]
+    _dspy: Any = dataclass_field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.outputs:
+            raise SignatureError(f"signature {self.name!r} has no outputs")
+        seen: set[str] = set()
+        for field in (*self.inputs, *self.outputs):
+            if field.name in seen:
+                raise SignatureError(f"signature {self.name!r} has two fields named {field.name!r}")
+            seen.add(field.name)
+            check_name(field.name)
+
+    @classmethod
+    def of(
+        cls,
+        source: Any,
+        *,
+        instructions: str | None = None,
+        name: str | None = None,
+        types: Mapping[str, Any] | None = None,
+        reserved: Collection[str] = (),
+    ) -> Signature:
+        """The signature of a `dspy.Signature` class, of text, or of a signature; `reserved` names are refused."""
+        if isinstance(source, Signature):
+            made = source
+        elif isinstance(source, str):
+            made = _from_text(source, types)
+        elif _is_dspy(source):
+            made = _from_dspy(source)
+        else:
+            raise SignatureError(
+                f"a signature is a dspy.Signature class or text such as 'doc: str -> title: str', not {source!r:.80}"
+            )
+        if instructions is not None or name is not None:
+            told = made.instructions if instructions is None else instructions
+            made = cls(name or made.name, told, made.inputs, made.outputs)
+        made.refuse_names(reserved)
+        return made
+
+    def refuse_names(self, reserved: Collection[str]) -> None:
+        """Raise if a field has a name that means something else in the REPL."""
+        taken = [field.name for field in (*self.inputs, *self.outputs) if field.name in reserved]
+        if taken:
+            raise SignatureError(
+                f"signature {self.name!r}: {', '.join(map(repr, taken))} would hide a name of the REPL; rename it"
+            )
+
+    def to_dspy(self) -> Any:
+        """The `dspy.Signature` class: the one this was read from, or one made of the fields."""
+        if self._dspy is not None:
+            return self._dspy
+        import dspy
+
+        fields = {field.name: (field.type, _dspy_field(dspy.InputField, field)) for field in self.inputs}
+        fields |= {field.name: (field.type, _dspy_field(dspy.OutputField, field)) for field in self.outputs}
+        with allow_shadowing():
+            return dspy.Signature(fields, self.instructions or None, self.name)
+
+    # What must come out ------------------------------------------------------------------------------------------
+
+    @property
+    def output_model(self) -> type[BaseModel]:
+        """The pydantic model of the outputs: frozen, without other fields."""
+        with _building:
+            return self._output_model
+
+    @cached_property
+    def _output_model(self) -> type[BaseModel]:
+        return make_model(f"{self.name}Outputs", self.instructions, self.outputs)
+
+    @cached_property
+    def _output_adapter(self) -> TypeAdapter[BaseModel]:
+        return TypeAdapter(self.output_model)
+
+    def output_schema(self) -> dict[str, Any]:
+        """The JSON schema of the outputs; nested models are in `$defs`."""
+        schema = self.output_model.model_json_schema(schema_generator=Schema)
+        schema.pop("description", None)
+        return schema
+
+    def field_list(self, fields: Iterable[Field] | None = None) -> str:
+        """Fields for a prompt, one a line: name, type in words, description. The outputs unless told."""
+        return "\n".join(str(field) for field in (self.outputs if fields is None else fields))
+
+    def check_outputs(self, values: Mapping[str, Any] | BaseModel) -> BaseModel:
+        """The typed outputs, or `InvalidOutputs` with everything that is wrong."""
+        values = dict(values) if isinstance(values, Mapping | BaseModel) else values
+        given, problems = plain(values)
+        if not problems:
+            outcome = check(self._output_adapter, given)
+            if outcome[0] is not None:
+                return outcome[0]
+            problems = outcome[1]
+        raise InvalidOutputs(f"these are not the outputs of {self.name}:", self._named(problems, self.outputs))
+
+    def outputs_from_json(self, document: str | bytes | Mapping[str, Any]) -> BaseModel:
+        """The typed outputs from JSON, as text or already read."""
+        if isinstance(document, str | bytes):
+            try:
+                document = json.loads(document)
+            except (ValueError, RecursionError) as error:
+                problem = Problem("", "a JSON object", f"text that is not JSON ({error})")
+                raise InvalidOutputs(f"these are not the outputs of {self.name}:", [problem]) from None
+        return self.check_outputs(document)  # type: ignore[arg-type]  # whatever it is, it is checked there
+
+    def outputs_to_json(self, outputs: BaseModel) -> dict[str, Any]:
+        """The outputs as plain JSON values, from which `outputs_from_json` makes the same again."""
+        return outputs.model_dump(mode="json")
+
+    # What goes in ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _input_adapters(self) -> dict[str, TypeAdapter[Any]]:
+        return {field.name: make_adapter(field.type) for field in self.inputs}
+
+    def check_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The typed inputs with defaults filled in, or `InvalidInputs` that names each bad, missing and unknown one."""
+        known = {field.name: field for field in self.inputs}
+        unknown = [name for name in values if name not in known]
+        problems = [
+            Problem(pointer((name,)), "nothing (there is no such input)", preview(values[name])) for name in unknown
+        ]
+        made: dict[str, Any] = {}
+        for name, field in known.items():
+            if name in values:
+                made[name], found = self._check_input(field, values[name])
+                problems += found
+            elif field.required:
+                problems.append(Problem(pointer((name,)), field.type_text, "nothing"))
+            else:
+                made[name] = field.default_value()
+        if problems:
+            listed = ", ".join(f"{field.name}: {field.type_text}" for field in self.inputs) or "none"
+            raise InvalidInputs(f"{self.name} cannot run with these inputs (it takes {listed}):", problems)
+        return made
+
+    def _check_input(self, field: Field, value: Any) -> tuple[Any, list[Problem]]:
+        adapter = self._input_adapters[field.name]
+        try:
+            return adapter.validate_python(value, strict=True), []
+        except pydantic.ValidationError:
+            pass  # not the very type, but it may be its JSON form: a date as text, a model as a dict
+        given, problems = plain(value, (field.name,))
+        if problems:
+            return None, [Problem(pointer((field.name,)), field.type_text, preview(value))]
+        made, found = check(adapter, given, (field.name,))
+        return made, self._named(found, (field,))
+
+    def _named(self, problems: Iterable[Problem], fields: Iterable[Field]) -> list[Problem]:
+        """Problems with a whole field say what the field is, in words."""
+        words = {pointer((field.name,)): field.type_text for field in fields}
+        return [
+            Problem(one.path, words[one.path], one.got) if one.path in words and "JSON" not in one.expected else one
+            for one in problems
+        ]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Models made here have no importable name, so they are made again where the signature arrives.
+        return {
+            key: value for key, value in self.__dict__.items() if key in ("name", "instructions", "inputs", "outputs")
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _dspy=None)
+
+
+def _from_text(text: str, types: Mapping[str, Any] | None) -> Signature:
+    sides = signature_text.parse(text, types)
+    inputs, outputs = (tuple(Field(one.name, one.type, "", one.default) for one in side) for side in sides)
+    seen: set[str] = set()
+    for one in (*sides[0], *sides[1]):
+        try:
+            check_name(one.name)
+            if one.name in seen:
+                raise SignatureError(f"{one.name!r} is a field already")
+        except SignatureError as error:
+            raise SignatureError(str(error), text, one.position) from None
+        seen.add(one.name)
+    if not outputs:
+        raise SignatureError("no outputs after '->'", text, len(text))
+    given, asked = (", ".join(f"`{field.name}`" for field in side) for side in (inputs, outputs))
+    told = f"Given {given}, produce {asked}." if given else f"Produce {asked}."
+    return Signature("Task", told, inputs, outputs)
+
+
+def _is_dspy(source: Any) -> bool:
+    # By its shape: asking dspy would import it.
+    return isinstance(source, type) and all(
+        hasattr(source, name) for name in ("input_fields", "output_fields", "instructions", "model_fields")
+    )
+
+
+def _from_dspy(source: Any) -> Signature:
+    inputs, outputs = (
+        tuple(_field(name, info) for name, info in side.items()) for side in (source.input_fields, source.output_fields)
+    )
+    return Signature(source.__name__, source.instructions, inputs, outputs, source)
+
+
+def _field(name: str, info: Any) -> Field:
+    extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+    description = str(extra.get("desc") or info.description or "")
+    kind = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
+    default = REQUIRED if info.is_required() else info.get_default(call_default_factory=True)
+    # dspy writes `${name}` where nobody described the field.
+    return Field(name, kind, "" if description == f"${{{name}}}" else description, default)
+
+
+def _dspy_field(make: Callable[..., Any], field: Field) -> Any:
+    options: dict[str, Any] = {} if field.required else {"default": field.default_value()}
+    return make(desc=field.description, **options) if field.description else make(**options)

@@ -1,0 +1,210 @@
+"""Checking values against types, with every problem found at once: its place, what was expected and what came.
+
+Values are read as JSON is: a date is a string, a model an object. Nothing is converted that would hide a mistake: `"5"`
+is not an int and `1` is not a bool. A whole float is an int (JSON Schema says so, and `total / 2` makes them).
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails, PydanticSerializationError, to_jsonable_python
+
+T = TypeVar("T")
+Path = tuple[str | int, ...]
+
+_PREVIEW = 80
+_DEPTH = 100
+_ISO = re.compile(r"\s*\d{4}-\d{2}-\d{2}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_EXACT = 2**53  # beyond this a float no longer says which whole number was meant
+_KINDS = {str: "string", bool: "boolean", int: "integer", float: "number", dict: "object", list: "array"}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a value."""
+
+    path: str
+    """Where, as a JSON pointer: `/people/0/age`."""
+
+    expected: str
+    got: str
+
+    def __str__(self) -> str:
+        return f"{self.path or '/'}: expected {self.expected}, got {self.got}"
+
+
+class InvalidValue(ValueError):
+    """Values that do not fit a signature, with all that is wrong with them."""
+
+    def __init__(self, what: str, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join([what, *(f"- {one}" for one in self.problems)]))
+
+
+class InvalidInputs(InvalidValue):
+    """Inputs that a run cannot start with."""
+
+
+class InvalidOutputs(InvalidValue):
+    """Outputs that a run cannot end with."""
+
+
+def pointer(path: Path) -> str:
+    """A path as a JSON pointer."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def preview(value: object) -> str:
+    """A value in a few characters, with its kind."""
+    if value is None:
+        return "null"
+    kind = _KINDS.get(type(value), type(value).__name__)
+    try:
+        text = json.dumps(value[:_PREVIEW] if isinstance(value, str) else value, ensure_ascii=False, default=repr)
+    except (TypeError, ValueError, RecursionError):
+        text = repr(type(value))
+    return f"{text if len(text) <= _PREVIEW else text[: _PREVIEW - 1] + '…'} ({kind})"
+
+
+def plain(value: Any, path: Path = ()) -> tuple[Any, list[Problem]]:
+    """A value as JSON would carry it (models, dataclasses, dates and sets included), and what JSON cannot carry."""
+    if len(path) > _DEPTH:
+        return None, [Problem(pointer(path[:5]), f"a value nested at most {_DEPTH} deep", "one that goes on")]
+    kind = type(value)
+    if value is None or kind is bool or kind is int:
+        return value, []
+    if kind is str:
+        if _SURROGATE.search(value):
+            return None, [Problem(pointer(path), "text without lone surrogates", ascii(value)[:_PREVIEW])]
+        return value, []
+    if kind is float:
+        if math.isfinite(value):
+            return value, []
+        return None, [Problem(pointer(path), "a finite number (JSON has no NaN or infinity)", str(value))]
+    if kind is dict:
+        return _plain_dict(value, path)
+    if kind is list or kind is tuple:
+        parts = [plain(one, (*path, index)) for index, one in enumerate(value)]
+        return [part for part, _ in parts], [problem for _, found in parts for problem in found]
+    try:
+        made = to_jsonable_python(value)
+    except (PydanticSerializationError, ValueError, RecursionError):
+        return None, [Problem(pointer(path), "a value that JSON can carry", preview(value))]
+    # What came of it is plain, but a NaN may still be inside, and a subclass of `str` is handed through as it is.
+    return plain(str(made) if isinstance(made, str) else made, path)
+
+
+def _plain_dict(value: dict[Any, Any], path: Path) -> tuple[dict[str, Any], list[Problem]]:
+    problems: list[Problem] = []
+    made: dict[str, Any] = {}
+    for key, inner in value.items():
+        name = key if type(key) is str else str(to_jsonable_python(key, fallback=str))
+        made[name], found = plain(inner, (*path, name))
+        problems += found
+    return made, problems
+
+
+def check(adapter: TypeAdapter[T], value: Any, path: Path = ()) -> tuple[T | None, list[Problem]]:
+    """The typed value of a plain one, or everything that is wrong with it."""
+    made: T | None
+    made, faults = _validate(adapter, value)
+    mended = _whole_floats(value, faults) if faults else None
+    if mended is not None:
+        made, faults = _validate(adapter, mended)
+    problems = _problems(value, faults, path) if faults else _timestamps(made, value, path)
+    return (None if problems else made), problems
+
+
+def _validate(adapter: TypeAdapter[Any], value: Any) -> tuple[Any, list[ErrorDetails]]:
+    try:
+        return adapter.validate_json(json.dumps(value), strict=True), []
+    except ValidationError as error:
+        return None, error.errors(include_url=False, include_context=False)
+
+
+def _timestamps(made: Any, value: Any, path: Path) -> list[Problem]:
+    """Dates that pydantic took from a number written as text: `"2020"` is not 33 minutes past midnight in 1970."""
+    if isinstance(made, datetime.date) and isinstance(value, str):
+        if _ISO.match(value):
+            return []
+        return [Problem(pointer(path), "a date and time in ISO 8601, YYYY-MM-DD first", preview(value))]
+    pairs: list[tuple[str | int, Any]] = []
+    if isinstance(made, BaseModel):
+        pairs = list(made)  # a model iterates over its fields
+    elif isinstance(made, dict) and isinstance(value, dict) and len(made) == len(value):
+        pairs = list(zip(value, made.values(), strict=True))
+    elif isinstance(made, list | tuple):
+        pairs = list(enumerate(made))
+    found = []
+    for step, inner in pairs:
+        there = step in value if isinstance(value, dict) else isinstance(value, list)
+        found += _timestamps(inner, value[step], (*path, step)) if there else []
+    return found
+
+
+def _problems(value: Any, faults: Sequence[ErrorDetails], path: Path) -> list[Problem]:
+    """One problem for each place; what the branches of a union wanted is put together."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for fault in faults:
+        where, got = _locate(value, fault)
+        came = "nothing" if fault["type"] == "missing" else preview(got)
+        wanted = found.setdefault((pointer(path + where), came), [])
+        words = _expected(fault)
+        if words not in wanted:
+            wanted.append(words)
+    return [Problem(where, " or ".join(wanted), came) for (where, came), wanted in found.items()]
+
+
+def _expected(fault: ErrorDetails) -> str:
+    match fault["type"]:
+        case "missing":
+            return "a value"
+        case "extra_forbidden":
+            return "nothing (there is no such field)"
+    return fault["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+
+
+def _locate(value: Any, fault: ErrorDetails) -> tuple[Path, Any]:
+    """Where in the value a fault is. Pydantic's `loc` also names union branches, which the value does not have."""
+    path: list[str | int] = []
+    for step in fault["loc"]:
+        inside: Any = value  # an object, an array, or nothing to step into
+        if isinstance(value, Mapping):
+            there = step in value
+        else:
+            there = isinstance(value, list) and isinstance(step, int) and step < len(value)
+        if there:
+            value = inside[step]
+            path.append(step)
+    if fault["type"] == "missing":
+        path.append(fault["loc"][-1])
+    return tuple(path), value
+
+
+def _whole_floats(value: Any, faults: Sequence[ErrorDetails]) -> Any:
+    """The value with ints where a whole float stood in an int's place; None where there is nothing to mend."""
+    places = []
+    for fault in faults:
+        where, got = _locate(value, fault)
+        if fault["type"] == "int_type" and isinstance(got, float) and got.is_integer() and abs(got) < _EXACT:
+            places.append(where)
+    if not places:
+        return None
+    made = json.loads(json.dumps(value))
+    for where in places:
+        if not where:
+            return int(value)
+        holder = made
+        for step in where[:-1]:
+            holder = holder[step]
+        holder[where[-1]] = int(holder[where[-1]])
+    return made

@@ -1,0 +1,120 @@
+"""What connects a session to its kernel: the process, its channels, its host calls, and one place to wait on all."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from .calls import HostCalls, SocketCarrier
+from .channels import Channels
+from .launch import Exit
+from .limits import Limits
+from .results import CellResult
+from .wire import Message
+
+
+class Kernel(Protocol):
+    """The process behind the channels, wherever it runs."""
+
+    pid: int | None
+    pidfd: int | None
+    errors: int
+    scratch: str | None
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+
+    def stop_cell(self) -> None:
+        """Make the running cell stop; its variables stay."""
+
+    def kill(self) -> None:
+        """End it now."""
+
+    def wait(self, seconds: float) -> Exit | None:
+        """How it ended, if it did."""
+
+    def close(self) -> None:
+        """End it and let go of what belongs to it."""
+
+
+class CommHostCalls(Protocol):
+    """Host calls that arrive as Jupyter messages."""
+
+    def take(self, message: Message) -> bool:
+        """Whether the message is a host call; if it is, it is under way."""
+
+    def flush(self) -> None:
+        """Send the answers that are ready."""
+
+
+@dataclass(slots=True)
+class Link:
+    """Everything that the loop of a cell needs."""
+
+    kernel: Kernel
+    channels: Channels
+    calls: HostCalls
+    limits: Limits
+    carrier: SocketCarrier | None = None
+    comm: CommHostCalls | None = None
+    """The second carrier, where there is no socket pair."""
+
+    review: Callable[[str], CellResult | None] | None = None
+    """The policy, where the kernel has none of its own."""
+
+    cancelled: bool = False
+    wake: tuple[int, int] = field(default_factory=os.pipe)
+    _poll: select.poll | None = None
+    _watches_writing: bool = False
+
+    def __post_init__(self) -> None:
+        os.set_blocking(self.wake[0], False)
+        os.set_blocking(self.wake[1], False)
+
+    def poke(self) -> None:
+        """Make the loop look around, from any thread."""
+        try:
+            os.write(self.wake[1], b"!")
+        except (BlockingIOError, OSError):
+            pass  # it is awake already, or gone
+
+    def calm(self) -> None:
+        """Take back what `poke` wrote."""
+        try:
+            os.read(self.wake[0], 4096)
+        except BlockingIOError:
+            pass
+
+    def wait(self, seconds: float) -> dict[int, int]:
+        """Wait until something has happened; the events by descriptor."""
+        poll = self._poll or self._register()
+        if self.carrier is not None and self.carrier.wants_to_write != self._watches_writing:
+            self._watches_writing = not self._watches_writing
+            events = select.POLLIN | (select.POLLOUT if self._watches_writing else 0)
+            poll.modify(self.carrier.socket.fileno(), events)
+        return dict(poll.poll(seconds * 1000))
+
+    def close(self) -> None:
+        """End the kernel and hang up."""
+        self.kernel.close()
+        self.channels.close()
+        if self.carrier is not None:
+            self.carrier.socket.close()
+        for descriptor in self.wake:
+            os.close(descriptor)
+
+    def _register(self) -> select.poll:
+        self._poll = select.poll()
+        watched = [self.wake[0], self.channels["shell"].fileno(), self.channels["iopub"].fileno(), self.kernel.errors]
+        if self.kernel.pidfd is not None:
+            watched.append(self.kernel.pidfd)
+        if self.carrier is not None:
+            watched.append(self.carrier.socket.fileno())
+        for descriptor in watched:
+            if descriptor >= 0:
+                self._poll.register(descriptor, select.POLLIN)
+        return self._poll

@@ -1,0 +1,179 @@
+"""The host's end of a ZeroMQ connection: ZMTP 3.0 over a plain socket, as a DEALER or a SUB.
+
+libzmq would do this in a thread of its own, and would keep whatever a peer sends until a message is whole: its limits
+are per frame. A kernel that has run hostile code is such a peer. Here every byte is counted before it is kept, nothing
+is read while nobody waits, and the loop that runs a cell waits on the socket itself. The kernel's end is libzmq.
+
+Covers: the NULL mechanism, one connection a socket, whole messages. Does not cover: reconnecting, encryption, queues.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+from typing import Literal
+
+from .errors import ProtocolViolation
+
+_GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + b"\0" + bytes(31)
+_MORE, _LONG, _COMMAND = 1, 2, 4
+_MAX_PARTS = 64
+_HANDSHAKE_BYTES = 4096
+_READ_BYTES = 1 << 16
+_LONG_SIZE = struct.Struct("!Q")
+
+
+class HungUp(Exception):
+    """The other end closed the connection."""
+
+
+class Connection:
+    """One ZeroMQ connection, to one kernel's socket."""
+
+    def __init__(
+        self, endpoint: str, kind: Literal["DEALER", "SUB"], *, max_message_bytes: int, seconds: float
+    ) -> None:
+        """Connect to `ipc://path` or `tcp://host:port`. Every wait, here and in `send`, lasts at most `seconds`."""
+        self._max_message_bytes = max_message_bytes
+        self._seconds = seconds
+        self._buffer = bytearray()
+        self._parts: list[bytes] = []
+        self._size = 0
+        self.socket = _connected(endpoint, seconds)
+        try:
+            self._shake_hands(kind)
+            self.socket.setblocking(False)
+            if kind == "SUB":
+                self.send([b"\x01"])  # to everything
+        except BaseException:
+            self.socket.close()
+            raise
+
+    def fileno(self) -> int:
+        """For poll and select."""
+        return self.socket.fileno()
+
+    def send(self, parts: list[bytes]) -> None:
+        """Send one message. Raises `ProtocolViolation` when the kernel does not take it."""
+        last = len(parts) - 1
+        frames = [piece for index, part in enumerate(parts) for piece in _frame(part, _MORE if index < last else 0)]
+        left = memoryview(b"".join(frames))
+        while left:
+            try:
+                left = left[self.socket.send(left) :]
+            except BlockingIOError:
+                if not select.select([], [self.socket], [], self._seconds)[1]:
+                    raise ProtocolViolation("the kernel does not take messages") from None
+            except OSError:
+                raise HungUp from None
+
+    def receive(self) -> list[bytes] | None:
+        """The next message, if it has arrived whole; what was read ahead comes first.
+
+        Raises `ProtocolViolation` when no honest peer could have sent it, `HungUp` when there will be no more.
+        """
+        while True:
+            if (message := self._next_message()) is not None:
+                return message
+            if not self._read():
+                return None
+
+    def close(self) -> None:
+        """Hang up."""
+        self.socket.close()
+
+    def _read(self) -> bool:
+        """Take what has arrived; False when there is nothing."""
+        try:
+            data = self.socket.recv(_READ_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            raise HungUp
+        self._buffer += data
+        return True
+
+    def _next_message(self) -> list[bytes] | None:
+        while (frame := self._next_frame()) is not None:
+            flags, body = frame
+            if flags & _COMMAND:
+                continue  # nothing that a peer of this kind could command concerns us
+            self._parts.append(body)
+            if not flags & _MORE:
+                message, self._parts, self._size = self._parts, [], 0
+                return message
+            if len(self._parts) >= _MAX_PARTS:
+                raise ProtocolViolation(f"a message of more than {_MAX_PARTS} parts")
+        return None
+
+    def _next_frame(self) -> tuple[int, bytes] | None:
+        buffer = self._buffer
+        if len(buffer) < 2:
+            return None
+        flags = buffer[0]
+        if flags > _MORE | _LONG | _COMMAND:
+            raise ProtocolViolation("not a frame of the ZeroMQ protocol")
+        start = 9 if flags & _LONG else 2
+        if len(buffer) < start:
+            return None
+        size = int(_LONG_SIZE.unpack_from(buffer, 1)[0]) if flags & _LONG else buffer[1]
+        if self._size + size > self._max_message_bytes:
+            raise ProtocolViolation(f"a message of more than {self._max_message_bytes:,} bytes")
+        if len(buffer) < start + size:
+            return None
+        body = bytes(buffer[start : start + size])
+        del buffer[: start + size]
+        self._size += size
+        return flags, body
+
+    def _shake_hands(self, kind: str) -> None:
+        self.socket.sendall(_GREETING)
+        theirs = self._exactly(64)
+        if theirs[0] != 0xFF or theirs[9] != 0x7F or theirs[10] < 3 or theirs[12:32].rstrip(b"\0") != b"NULL":
+            raise ProtocolViolation("the other end does not speak ZMTP 3 without encryption")
+        ready = b"\x05READY" + _property(b"Socket-Type", kind.encode()) + _property(b"Identity", b"")
+        self.socket.sendall(b"".join(_frame(ready, _COMMAND)))
+        flags, size = self._exactly(2)
+        if flags != _COMMAND or b"READY" not in self._exactly(size):
+            raise ProtocolViolation("the other end did not accept the connection")
+
+    def _exactly(self, count: int) -> bytes:
+        """Bytes of the handshake, which are waited for."""
+        while len(self._buffer) < count:
+            data = self.socket.recv(_HANDSHAKE_BYTES)
+            if not data:
+                raise ProtocolViolation("the other end hung up")
+            self._buffer += data
+        taken = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        return taken
+
+
+def _connected(endpoint: str, seconds: float) -> socket.socket:
+    transport, _, address = endpoint.partition("://")
+    sock = socket.socket(socket.AF_UNIX) if transport == "ipc" else socket.socket()
+    try:
+        sock.settimeout(seconds)
+        if transport == "ipc":
+            sock.connect(address)
+        else:
+            host, _, port = address.rpartition(":")
+            sock.connect((host, int(port)))
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _frame(body: bytes, flags: int) -> tuple[bytes, bytes]:
+    if len(body) > 255:
+        return bytes([flags | _LONG]) + _LONG_SIZE.pack(len(body)), body
+    return bytes([flags, len(body)]), body
+
+
+def _property(name: bytes, value: bytes) -> bytes:
+    return bytes([len(name)]) + name + struct.pack("!I", len(value)) + value
