@@ -9,9 +9,10 @@ import random
 import sandbox
 
 # A log of 200,000 lines. It becomes a variable of the session; it is never pasted into anything.
+LEVELS = ["INFO", "WARN", "ERROR"]
 dice = random.Random(7)
 log = "\n".join(
-    f"2026-11-{dice.randint(1, 30):02} {dice.choice(['INFO', 'WARN', 'ERROR'])} request {n} took {dice.randint(1, 900)} ms"
+    f"2026-11-{dice.randint(1, 30):02} {dice.choice(LEVELS)} request {n} took {dice.randint(1, 900)} ms"
     for n in range(200_000)
 )
 

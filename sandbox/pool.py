@@ -135,6 +135,8 @@ class Pool:
                 one.listen(4)
             config = {"key": key, "output_bytes": setup.limits.output_bytes, "memory_bytes": setup.limits.memory_bytes}
             process = self.launcher(setup).spawn(setup, config, listeners, theirs)
+            for one in (*listeners.values(), theirs):
+                one.close()  # the kernel has them; if it dies, whoever waits for it hears so at once
             endpoints = {name: f"ipc://{directory}/{name}" for name in _CHANNELS}
             room = 8 * setup.limits.output_bytes + (16 << 20)
             try:

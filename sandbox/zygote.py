@@ -159,6 +159,7 @@ class _Zygote:
         if os.read(gate, 1) != b"g":
             os._exit(0)
         os.close(gate)
+        os.setsid()
         become_kernel(confinement, order, given)
 
     def _reap(self) -> None:
@@ -191,7 +192,6 @@ def become_kernel(confinement: Confinement, order: dict[str, Any], given: list[i
         os.dup2(source, target)
     os.close(nothing)
     os.close(errors)
-    os.setsid()
     scratch = confinement.scratch
     size = rlimits.open_address_space()  # while there still is a /proc
     confine(confinement)

@@ -14,7 +14,7 @@ from typing import Any
 
 from .errors import ParseError
 from .reader import read, read_strict
-from .strings import Unreadable, skip_blank
+from .strings import Unreadable
 from .validation import Schema
 
 MAX_CHARS = 2_000_000
@@ -23,17 +23,15 @@ _REREADING = 4  # how often, at most, the walk may go over the text again before
 _THOUGHT = re.compile(r"<(think|thinking|reasoning|thought)>", re.IGNORECASE)
 _THOUGHT_END = re.compile(r"</(think|thinking|reasoning|thought)>", re.IGNORECASE)
 _START = re.compile(r"[{\[]|<(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
-_OBJECT = re.compile(r"""\{\s*(?:["'“\u2018}#]|//|/\*|[^\W\d][\w$]{0,100}\s*:|\d{1,30}\s*:|\Z)""")
-_LIST = re.compile(r"""\[\s*(?:["'“\u2018\[\]{(\d+.#-]|//|/\*|(?:true|false|null|True|False|None)\b|\Z)""")
-_QUOTED_KEY = re.compile(r"""\{\s*(?:"[^"\n]{0,200}"|'[^'\n]{0,200}'|“[^”\n]{0,200}”)\s*:""")
-_NAMED_KEY = re.compile(r"\{\s*([^\W\d][\w$]{0,100})\s*:")
+_OBJECT = re.compile(r"""\{\s*(?:["'“\u2018}#]|//|/\*|[^\W\d][\w$]{0,100}\s*(?::|\Z)|\d{1,30}\s*:|/?\Z)""")
+_LIST = re.compile(r"""\[\s*(?:["'“\u2018\[\]{(\d+.#-]|//|/\*|(?:true|false|null|True|False|None)\b|[A-Za-z]{1,4}\Z|/?\Z)""")
 _BRACKET = re.compile(r'[{}\[\]"]')
 _IN_STRING = re.compile(r'["\\]')
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
 _OPEN_FENCE = re.compile(r"(?:```|~~~)[ \t]*\w{1,20}\s*\Z")
 _NESTED = re.compile(r"""["'”\u2019]\s*:\s*\Z""")
-_LOOSE_END = re.compile(r"""\s*(?:[}\]]|,\s*["'“][^"'”\n]{0,200}["'”]\s*:)""")
-_ONLY_CLOSERS = re.compile(r"[\s}\]]*(?:\Z|\n[ \t]*(?:```|~~~))")
+_KEY_END = re.compile(r"""\w["'”\u2019]\s*:""")
+_ONLY_CLOSERS = re.compile(r"[\s}\]]*(?:\Z|(?:```|~~~)\s*\Z)")
 _LABEL = re.compile(r"\A[\w ]{1,30}:\s+")
 
 
@@ -86,12 +84,11 @@ def _checked(value: Any, schema: Schema) -> Any:
 
 def _search(text: str, schema: Schema) -> Any:
     spans = list(_walk(text, schema))
-    attempts = [span for span in spans if _is_attempt(span, text, schema)]
-    if not attempts:  # nothing has a name of the schema in it: then the last thing of the right type decides
-        attempts = [span for span in spans if not span.fault and schema.takes_type_of(span.value)]
-    if not attempts or _OPEN_FENCE.search(text[-60:]):
+    last = next((span for span in reversed(spans) if _is_attempt(span, text, schema)), None)
+    if last is None:  # nothing has a name of the schema in it: then the last thing of the right type decides
+        last = next((s for s in reversed(spans) if not s.fault and schema.takes_type_of(s.value)), None)
+    if last is None or _OPEN_FENCE.search(text[-60:]):
         return _scalar(text, schema)
-    last = attempts[-1]
     if last.unfinished:
         raise ParseError("truncated", f"the answer stops before its end: {last.fault}")
     if last.fault:
@@ -153,7 +150,7 @@ def _walk(text: str, schema: Schema) -> Iterator[_Span]:
                 yield _Span(start, len(text), fault="too many pieces of it are never closed", unfinished=True)
                 return
             unfinished = error.unfinished or text.startswith(("```", "~~~"), error.position)
-            if not _opens_answer(text, start, schema) and not (unfinished and opener == "{"):
+            if not _is_data(error, opener, schema):
                 position = max(error.position, start + 1)
                 continue
             next_fence = bisect_right(fences, start)
@@ -165,13 +162,11 @@ def _walk(text: str, schema: Schema) -> Iterator[_Span]:
             yield _Span(start, position, value)
 
 
-def _opens_answer(text: str, start: int, schema: Schema) -> bool:
-    """Whether what opens here is data, not brackets in prose: a quoted key, or a key that the schema has."""
-    if text[start] == "[":
-        inner = skip_blank(text, start + 1)
-        return "array" in schema.root_types or (text.startswith("{", inner) and _opens_answer(text, inner, schema))
-    named = _NAMED_KEY.match(text, start)
-    return bool(_QUOTED_KEY.match(text, start)) or bool(named and named.group(1) in schema.names)
+def _is_data(error: Unreadable, opener: str, schema: Schema) -> bool:
+    """Whether what cannot be read is data at all, not brackets in prose."""
+    if error.first_key is None:
+        return (error.unfinished and opener == "{") or (opener == "[" and "array" in schema.root_types)
+    return error.quoted_key or error.first_key in schema.names
 
 
 def _broken_end(text: str, start: int, limit: int) -> int | None:
@@ -194,27 +189,37 @@ def _is_attempt(span: _Span, text: str, schema: Schema) -> bool:
     if span.fault:
         part = text[span.start : span.end]
         return span.unfinished or not schema.names or any(name in part for name in schema.names)
-    if not schema.names:
-        return schema.takes_type_of(span.value)
-    if schema.takes_type_of(span.value) and not isinstance(span.value, dict):
+    if schema.names:
+        inside = span.value if isinstance(span.value, list) else [span.value]
+        if any(not schema.names.isdisjoint(item) for item in inside if isinstance(item, dict)):
+            return True
+    elif schema.takes_type_of(span.value):
         return True
-    inside = span.value if isinstance(span.value, list) else [span.value]
-    return any(not schema.names.isdisjoint(item) for item in inside if isinstance(item, dict))
+    return not schema.problems(span.value)
 
 
 def _stands_free(span: _Span, text: str, spans: list[_Span]) -> bool:
     """Whether a value is whole by itself, and not a piece of something around it that could not be read."""
     if _NESTED.search(text, max(0, span.start - 50), span.start):
         return False
-    if not _LOOSE_END.match(text, span.end):
-        return True
-    # One brace too many at the very end is harmless where no bracket before it was left open.
-    if any(other.fault for other in spans) or not _ONLY_CLOSERS.match(text, span.end):
-        return False
-    edges = [0] + [edge for other in spans if other.start <= span.start for edge in (other.start, other.end)]
-    return not any(
-        char in text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=False) for char in "{["
-    )
+    index = spans.index(span)
+    ends = [0, *(other.end for other in spans)]
+    gaps = [text[end : other.start] for end, other in zip(ends, spans, strict=False)]
+    before, after = gaps[: index + 1], [*gaps[index + 1 :], text[spans[-1].end :]]
+    if _ONLY_CLOSERS.match(text, span.end) and not any(other.fault for other in spans):
+        # One brace too many at the very end is harmless where no bracket before it was left open.
+        return text[span.end :].strip(" \n`~") == "" or not any("{" in gap or "[" in gap for gap in before)
+    return not (_KEY_END.search(after[0]) or after[0].strip() == "," or any(map(_closes_more, after)))
+
+
+def _closes_more(gap: str) -> bool:
+    """Whether brackets are closed here that were not opened here."""
+    depth = 0
+    for match in _BRACKET.finditer(gap):
+        depth += {"{": 1, "[": 1, '"': 0}.get(match.group(), -1)
+        if depth < 0:
+            return True
+    return False
 
 
 def _where(text: str, position: int) -> str:

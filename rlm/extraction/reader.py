@@ -31,7 +31,15 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-_STRICT = json.JSONDecoder(parse_constant=_refuse_constant)
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Two values for one key: which was meant, nobody can say."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key comes twice")
+    return found
+
+
+_STRICT = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique)
 
 
 def read(text: str, start: int) -> tuple[Any, int]:
@@ -39,7 +47,12 @@ def read(text: str, start: int) -> tuple[Any, int]:
     try:
         value, end = _STRICT.raw_decode(text, start)
     except (ValueError, RecursionError):
-        return _Reader(text).value(start)
+        reader = _Reader(text)
+        try:
+            return reader.value(start)
+        except Unreadable as error:
+            error.first_key, error.quoted_key = reader.first_key, reader.quoted_key
+            raise
     return value, end
 
 
@@ -76,6 +89,8 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.size = len(text)
+        self.first_key: str | None = None
+        self.quoted_key = False
 
     def value(self, position: int) -> tuple[Any, int]:
         stack: list[_Open] = []
@@ -88,6 +103,8 @@ class _Reader:
             else:
                 if top and isinstance(top.items, dict):
                     top.key, position = self._key(position)
+                    if top.key in top.items:
+                        raise Unreadable(position, f"the key {top.key[:40]!r} comes twice")
                 if self._char(position) in _CLOSERS:
                     if len(stack) >= MAX_DEPTH:
                         run = _OPENERS.match(self.text, position)
@@ -137,6 +154,8 @@ class _Reader:
         position = self._skip(position)
         if self._char(position) != ":":
             raise Unreadable(position, f"expected ':' after the key {key[:40]!r} but found {self._shown(position)}")
+        if self.first_key is None:
+            self.first_key, self.quoted_key = key, char in QUOTES
         return key, self._skip(position + 1)
 
     def _scalar(self, position: int, in_object: bool) -> tuple[Any, int]:
@@ -176,12 +195,14 @@ class _Reader:
                 return position
             if comment.strip().startswith(("...", "…")):
                 raise Unreadable(position, "something is left out here; write all of it")
+            if comment.count('"') % 2:
+                raise Unreadable(position, "this is half a string and half a comment")
             position = after
 
     def _char(self, position: int) -> str:
         return self.text[position] if position < self.size else ""
 
     def _shown(self, position: int) -> str:
-        if position >= self.size:
+        if position >= self.size or self.text[position:] == "/":  # the first half of a comment is an end, too
             raise Unreadable(position, "it ends before it is complete", unfinished=True)
         return repr(self.text[position : position + 20])

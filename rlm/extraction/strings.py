@@ -16,7 +16,13 @@ _NEXT_KEY = re.compile(r"""[^\S\n]*\n\s*(?:"[^"\n]{1,200}"|'[^'\n]{1,200}')\s*:"
 
 
 class Unreadable(Exception):
-    """The text stops being readable at `position`; `unfinished` means that it ended before the value did."""
+    """The text stops being readable at `position`; `unfinished` means that it ended before the value did.
+
+    `first_key` is the first key that was read before, if any; only data has keys in quotes.
+    """
+
+    first_key: str | None = None
+    quoted_key = False
 
     def __init__(self, position: int, reason: str, *, unfinished: bool = False) -> None:
         super().__init__(reason)

@@ -60,7 +60,7 @@ class Schema:
             raise SchemaError(f"this JSON schema cannot be used: {str(error).splitlines()[0]}") from error
         self.root_types: frozenset[str] = _types(self._schema, self._schema)
         self.names: frozenset[str] = frozenset(
-            name for root in _alternatives(self._schema, self._schema) for name in root.get("properties", ())
+            name for node in _alternatives(self._schema, self._schema) for name in node.get("properties", ())
         )
         self.root_words = wording.either(
             wording.TYPE_WORDS[kind] for kind in wording.TYPE_WORDS if kind in self.root_types
@@ -153,14 +153,19 @@ def describe(problems: Iterable[Problem], limit: int = 50) -> str:
 
 
 def _alternatives(node: Any, root: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
-    """The schemas that a value at this place may follow, with references resolved."""
+    """The schemas that a value at this place, or the items of a list there, may follow; references are resolved."""
     if not isinstance(node, dict) or depth > 8:
         return
     yield node
-    for inner in (*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ())):
+    for inner in (*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ()), *_items(node)):
         yield from _alternatives(inner, root, depth + 1)
     if isinstance(node.get("$ref"), str):
         yield from _alternatives(wording.resolve(node, root), root, depth + 1)
+
+
+def _items(node: dict[str, Any]) -> list[Any]:
+    """The schema of a list's items, where the list is all that this place takes."""
+    return [node["items"]] if node.get("type") == "array" and "items" in node else []
 
 
 def _types(node: Any, root: Any, depth: int = 0) -> frozenset[str]:

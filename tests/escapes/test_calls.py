@@ -127,14 +127,15 @@ def test_a_frame_that_never_ends(host, open_box):
 @pytest.mark.needs_root
 def test_a_backlog_of_large_calls(host, open_box):
     """Functions that take their time, and a kernel that goes on asking: the arguments must not pile up in the host."""
-    limits = {"call_bytes": MB, "parallel_calls": 4, "cell_seconds": 3.0}
+    limits = {"call_bytes": MB, "parallel_calls": 4}
     box = open_box(functions=["block"], limits=limits)
     before = host.forget_peak()
     _attack(
         box,
         "data = frame({'id': 7, 'name': 'block', 'args': ['x' * (1000 << 10)], 'kwargs': {}})\n"
         "for number in range(400):\n    calls.socket.sendall(data)\nhang()",
-        seconds=20,
+        timeout=3.0,
+        seconds=30,
     )
     assert host.peak_memory() - before < 150 * MB
     _goes_on(host, box)
@@ -142,14 +143,15 @@ def test_a_backlog_of_large_calls(host, open_box):
 
 @pytest.mark.needs_root
 def test_large_answers_that_nobody_reads(host, open_box):
-    limits = {"call_bytes": MB, "parallel_calls": 4, "cell_seconds": 3.0}
+    limits = {"call_bytes": MB, "parallel_calls": 4}
     box = open_box(functions=["echo"], limits=limits)
     before = host.forget_peak()
     _attack(
         box,
         "data = frame({'id': 7, 'name': 'echo', 'args': ['x' * (1000 << 10)], 'kwargs': {}})\n"
         "for number in range(400):\n    calls.socket.sendall(data)\nhang()",
-        seconds=20,
+        timeout=3.0,
+        seconds=30,
     )
     assert host.peak_memory() - before < 150 * MB
     _goes_on(host, box)

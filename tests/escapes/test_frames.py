@@ -11,9 +11,7 @@ MB = 1 << 20
 _TAKE_APART = """
 import gc, json, os, socket, struct, sys, threading, time
 kernel = next(o for o in gc.get_objects() if type(o).__name__ == 'Kernel' and 'sandbox' in type(o).__module__)
-wire, request = kernel._wire, kernel._request
-iopub, shell, calls = kernel._iopub, kernel._shell, kernel._calls
-print('taken apart', flush=True)
+wire, iopub, shell, calls = kernel._wire, kernel._iopub, kernel._shell, kernel._calls
 
 def sign(*parts):
     return [b'<IDS|MSG>', wire._sign(parts), *parts]
@@ -21,13 +19,12 @@ def sign(*parts):
 def header(kind, **more):
     return json.dumps({'msg_id': 'x', 'msg_type': kind, 'session': 's', **more}).encode()
 
-parent = json.dumps(request.header).encode()
+def publish(kind, content, of=None, metadata=b'{}'):
+    parts = sign(header(kind), of or parent, metadata, json.dumps(content).encode())
+    iopub.send_multipart([kind.encode(), *parts])
 
-def publish(kind, content, of=parent, metadata=b'{}'):
-    iopub.send_multipart([kind.encode(), *sign(header(kind), of, metadata, json.dumps(content).encode())])
-
-def reply(content, metadata={}, of=parent):
-    parts = sign(header('execute_reply'), of, json.dumps(metadata).encode(), json.dumps(content).encode())
+def reply(content, metadata={}, of=None):
+    parts = sign(header('execute_reply'), of or parent, json.dumps(metadata).encode(), json.dumps(content).encode())
     shell.send_multipart([*request.identities, *parts])
 
 def frame(body):
@@ -39,13 +36,24 @@ def hang():
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     while True:
         time.sleep(1)
+
+def connections():
+    for number in range(3, 256):
+        try:
+            one = socket.socket(fileno=os.dup(number))
+            one.getpeername()
+        except OSError:
+            continue
+        if number != calls.socket.fileno():
+            yield one
+'taken apart'
 """
+_NOW = "request = kernel._request\nparent = json.dumps(request.header).encode()\n"
 
 
 def _attack(box: Box, code: str, **options: object) -> Ended:
-    ended = box.run(_TAKE_APART + code, **options)  # type: ignore[arg-type]
-    assert ended.text.startswith("taken apart"), ended
-    return ended
+    assert box.run(_TAKE_APART).value == "'taken apart'"
+    return box.run(_NOW + code, **options)  # type: ignore[arg-type]
 
 
 def _goes_on(host: HostProcess, box: Box) -> None:
@@ -256,28 +264,12 @@ def test_a_kernel_that_patches_itself(host, open_box, patch):
 # -- the bytes beneath the messages
 
 
-_SOCKETS = """
-def connections():
-    for number in range(3, 256):
-        try:
-            one = socket.socket(fileno=os.dup(number))
-        except OSError:
-            continue
-        try:
-            one.getpeername()
-        except OSError:
-            continue
-        if number != calls.socket.fileno():
-            yield one
-"""
-
-
 def test_garbage_beneath_the_messages(host, open_box):
     """The bytes of the connections themselves, not messages in them."""
     box = open_box(limits={"cell_seconds": 1.0})
-    ended = box.run(
-        _TAKE_APART + _SOCKETS + "for one in connections():\n    one.setblocking(False)\n"
-        "    one.send(b'\\xff' * 100 + bytes(range(256)) * 10)\nprint('sent')\n",
+    ended = _attack(
+        box,
+        "for one in connections():\n    one.setblocking(False)\n    one.send(b'\\xff' * 100 + bytes(range(256)) * 10)\n",
         seconds=20,
     )
     assert not ended.alive or ended.error is None
@@ -286,9 +278,7 @@ def test_garbage_beneath_the_messages(host, open_box):
 
 def test_closing_the_connections(host, open_box):
     box = open_box(limits={"cell_seconds": 1.0})
-    ended = box.run(
-        _TAKE_APART + _SOCKETS + "for one in connections():\n    one.shutdown(socket.SHUT_RDWR)\n", seconds=20
-    )
+    ended = _attack(box, "for one in connections():\n    one.shutdown(socket.SHUT_RDWR)\n", seconds=20)
     assert not ended.alive or ended.limit
     _goes_on(host, box)
 

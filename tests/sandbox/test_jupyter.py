@@ -82,7 +82,9 @@ def test_an_ordinary_client_can_interrupt_restart_and_shut_down(client):
     assert client.execute_interactive("assert x == 5", timeout=10)["content"]["status"] == "ok"
     manager.restart_kernel(now=True)
     client.wait_for_ready(timeout=20)
-    assert client.execute_interactive("x", timeout=10, output_hook=lambda message: None)["content"]["ename"] == "NameError"
+    assert (
+        client.execute_interactive("x", timeout=10, output_hook=lambda message: None)["content"]["ename"] == "NameError"
+    )
     manager.shutdown_kernel()
     assert not manager.is_alive()
 

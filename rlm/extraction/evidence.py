@@ -1,0 +1,267 @@
+"""Where the outputs of an extraction can be seen: in the live variables, and in what the last cells printed.
+
+A field counts as found when every distinctive value in it (`matching.is_distinctive`) was found. Booleans, null, empties
+and values equal to an input say nothing by being found somewhere: they count only where a variable with the field's
+name holds them, and are set aside otherwise. What is no evidence:
+
+- inputs: variables with an input's name, or that hold the whole of an input under another name;
+- a value somewhere in a large collection (`rows`, `list(range(1000))`), unless the whole field equals the collection,
+  or the value stands under a key with the field's name;
+- a value printed by a cell whose own code has it as a literal: `print("Paris")` shows what the model wrote, not what it
+  found. Code and reasoning are not searched.
+
+Text of an input that a cell printed is evidence: it is what the model looked at.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from ..history import REPLHistoryEntry
+from ..results import Evidence
+from ..value_checks import Path, plain, pointer
+from .matching import Text, is_distinctive, needles, normal
+from .numerals import Number, Numbers, as_number, same_number
+
+if TYPE_CHECKING:
+    from sandbox.results import Variable
+
+__all__ = ["RECENT", "Evidence", "Findings", "find_evidence", "null_ratio"]
+
+RECENT = 3  # "recent history" is this many of the last iterations that printed anything
+_MOST_LEAVES = 200  # of one field that are looked for, spread over all of it
+_MOST_KEPT = 20  # pieces of evidence for one field of each kind
+_SMALL = 50  # a collection of more values than this may hold any value by chance
+_MOST_VALUES = 50_000  # of all variables together that are looked at
+_QUOTE = 200
+_NOT_DATA = {"function", "builtin_function_or_method", "module", "type", "method"}
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was found of some outputs, and what the scorer needs to know."""
+
+    evidence: tuple[Evidence, ...]
+    in_variables: bool
+    """Every field that counts was found in the variables, and there was one."""
+
+    in_history: bool
+    """Every field that counts was found in the recent history, and there was one."""
+
+    null_ratio: float
+    """The share of output fields that are null."""
+
+    unsupported: tuple[str, ...] = ()
+    """Fields with a value for which there is no evidence at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    path: Path
+    value: Any
+
+
+def find_evidence(
+    outputs: Mapping[str, Any] | BaseModel,
+    variables: Mapping[str, Variable],
+    history: Sequence[REPLHistoryEntry],
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    recent: int = RECENT,
+) -> Findings:
+    """Look for the outputs, typed, in the variables and in the last `recent` iterations that printed anything."""
+    fields = dict(outputs)
+    given = inputs or {}
+    holders = _Variables(variables, given)
+    cells = [_Cell(entry) for entry in history if entry.output.strip()][-recent:] if recent > 0 else []
+    evidence: list[Evidence] = []
+    counted: dict[str, list[bool]] = {"variable": [], "history": []}
+    for name, value in fields.items():
+        leaves = _spread([leaf for leaf in _leaves(value, (name,)) if _says_something(leaf.value, given)])
+        for kind, found in (("variable", holders.find(name, value, leaves)), ("history", _in_cells(leaves, cells))):
+            if found is not None:
+                counted[kind].append(bool(found))
+                evidence += (found or [])[:_MOST_KEPT]
+    seen = {one.field for one in evidence}
+    return Findings(
+        evidence=tuple(evidence),
+        in_variables=bool(counted["variable"]) and all(counted["variable"]),
+        in_history=bool(counted["history"]) and all(counted["history"]),
+        null_ratio=null_ratio(fields),
+        unsupported=tuple(name for name, value in fields.items() if value is not None and name not in seen),
+    )
+
+
+def null_ratio(outputs: Mapping[str, Any]) -> float:
+    """The share of the fields that are null."""
+    return sum(value is None for value in outputs.values()) / len(outputs) if outputs else 0.0
+
+
+def _leaves(value: Any, path: Path) -> Iterator[_Leaf]:
+    """The values that a value is made of. The keys of a dict are data as well; the fields of a model are not."""
+    if isinstance(value, enum.Enum):
+        yield _Leaf(path, value.value)
+    elif isinstance(value, BaseModel):
+        for name, inner in value:
+            yield from _leaves(inner, (*path, name))
+    elif isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield _Leaf((*path, str(key)), key)
+            yield from _leaves(inner, (*path, str(key)))
+    elif isinstance(value, list | tuple | set | frozenset) and value:
+        for index, inner in enumerate(value):
+            yield from _leaves(inner, (*path, index))
+    else:
+        yield _Leaf(path, value)
+
+
+def _spread(leaves: list[_Leaf]) -> list[_Leaf]:
+    step = len(leaves) / _MOST_LEAVES
+    return leaves if step <= 1 else [leaves[int(index * step)] for index in range(_MOST_LEAVES)]
+
+
+def _says_something(value: Any, inputs: Mapping[str, Any]) -> bool:
+    return is_distinctive(value) and not any(_same(value, given) for given in inputs.values())
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Whether two plain values are the same: numbers with a tolerance, strings in normal form."""
+    if isinstance(value, bool | None) or isinstance(other, bool | None):
+        return value is other
+    if isinstance(value, int | float) and isinstance(other, int | float):
+        return same_number(value, other)
+    if isinstance(value, str) and isinstance(other, str):
+        return value == other or (len(other) < 4 * len(value) + 100 and normal(value) == normal(other))
+    if isinstance(value, list) and isinstance(other, list):
+        return len(value) == len(other) and all(map(_same, value, other))
+    if isinstance(value, dict) and isinstance(other, dict):
+        return value.keys() == other.keys() and all(_same(inner, other[key]) for key, inner in value.items())
+    return False
+
+
+class _Variables:
+    """The variables that can be evidence, and the single values in the small ones by value."""
+
+    def __init__(self, variables: Mapping[str, Variable], inputs: Mapping[str, Any]) -> None:
+        whole = [given for given in inputs.values() if isinstance(given, str | list | dict)]
+        self._held = {
+            name: variable
+            for name, variable in variables.items()
+            if name not in inputs
+            and not (
+                variable.has_value and any(type(one) is type(variable.value) and one == variable.value for one in whole)
+            )
+        }
+        self._strings: dict[str, str] = {}
+        numbers: list[tuple[Number, str]] = []
+        self._keyed: dict[str, list[tuple[str, Any]]] = {}
+        self._previews: list[tuple[str, Text]] = []
+        room = _MOST_VALUES
+        for name, variable in self._held.items():
+            if not variable.has_value:
+                # A date, a Decimal, a dataclass: something small of its own. What has a size may be a copy of anything.
+                if variable.size is None and variable.type not in _NOT_DATA:
+                    self._previews.append((name, Text(variable.preview)))
+                continue
+            values = list(_leaves(variable.value, ()))[:room]
+            room -= len(values)
+            for leaf in values:
+                for step in leaf.path:
+                    if isinstance(step, str) and len(self._keyed) < _MOST_VALUES:
+                        self._keyed.setdefault(step, []).append((name, leaf.value))
+                if len(values) <= _SMALL:
+                    self._add(name, leaf.value, numbers)
+        self._numbers = Numbers([(number, name) for number, name in numbers])
+
+    def _add(self, name: str, value: Any, numbers: list[tuple[Number, str]]) -> None:
+        if isinstance(value, str):
+            self._strings.setdefault(normal(value), name)
+            number = as_number(value)
+            if number is not None:
+                numbers.append((number, name))
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            numbers.append((value, name))
+
+    def find(self, field: str, value: Any, leaves: list[_Leaf]) -> list[Evidence] | None:
+        """The evidence for a field, all of it or none; None if the field does not count."""
+        carried, problems = plain(value)
+        namesake = self._held.get(field)
+        if namesake is not None and namesake.has_value and not problems and _same(carried, namesake.value):
+            return [self._evidence((field,), field)]
+        if not leaves:
+            return [] if namesake is not None and namesake.has_value else None
+        if isinstance(carried, list | dict):
+            for name, variable in self._held.items():
+                if variable.has_value and _same(carried, variable.value):
+                    return [self._evidence((field,), name)]
+        namesake_text = Text(namesake.value) if namesake is not None and isinstance(namesake.value, str) else None
+        found = []
+        for leaf in leaves:
+            holder = self._holder(field, leaf.value, namesake_text)
+            if holder is None:
+                return []
+            found.append(self._evidence(leaf.path, holder))
+        return found
+
+    def _holder(self, field: str, value: Any, namesake: Text | None) -> str | None:
+        """The name of a variable that holds a single value."""
+        if namesake is not None and namesake.find(value) is not None:
+            return field
+        for needle in needles(value):
+            found = self._strings.get(normal(needle)) if isinstance(needle, str) else self._numbers.find(needle)
+            if found is not None:
+                return str(found)
+            for name, keyed in self._keyed.get(field, ()):
+                if _same(needle, keyed):
+                    return name
+        return next((name for name, preview in self._previews if preview.find(value) is not None), None)
+
+    def _evidence(self, path: Path, name: str) -> Evidence:
+        return Evidence(pointer(path), "variable", self._held[name].preview[:_QUOTE], variable=name)
+
+
+class _Cell:
+    """What one iteration printed, and what its code would have it print anyway."""
+
+    def __init__(self, entry: REPLHistoryEntry) -> None:
+        self.entry = entry
+        self._output = Text(entry.output)
+        self._literals = Text(_literals(entry.code))
+
+    def find(self, leaf: _Leaf) -> Evidence | None:
+        span = self._output.find(leaf.value)
+        if span is None or self._literals.find(leaf.value) is not None:
+            return None
+        quote = self.entry.output[span[0] : span[1]][:_QUOTE]
+        return Evidence(pointer(leaf.path), "history", quote, iteration=self.entry.iteration, span=span)
+
+
+def _in_cells(leaves: list[_Leaf], cells: list[_Cell]) -> list[Evidence] | None:
+    """The newest evidence for each value of a field, all of it or none; None if the field does not count."""
+    if not leaves:
+        return None
+    found = []
+    for leaf in leaves:
+        newest = next((one for cell in reversed(cells) if (one := cell.find(leaf)) is not None), None)
+        if newest is None:
+            return []
+        found.append(newest)
+    return found
+
+
+def _literals(code: str) -> str:
+    """The literals of some code, one a line; all of the code, where it cannot be read."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the model's code, to somebody who did not write it
+            tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return code
+    return "\n".join(str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant))
