@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
@@ -33,6 +34,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 _UNKNOWN = Usage()
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +214,9 @@ def _to_dict(status: str, result: Submitted[Any] | Extracted[Any] | Failed) -> d
 
 
 def _to_json(data: dict[str, Any]) -> str:
-    return json.dumps(data, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False)
+    # A lone surrogate that a model or a cell wrote can be escaped, but not encoded.
+    return json.dumps(data, allow_nan=False) if _SURROGATE.search(text) else text
 
 
 def _evidence(data: Mapping[str, Any]) -> Evidence:

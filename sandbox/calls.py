@@ -23,7 +23,7 @@ from . import frames
 from .errors import HostCallLimit, ProtocolViolation
 from .limits import Limits
 
-_BACKLOG = 100_000
+_REFUSALS = 100_000
 
 
 class StopCell(BaseException):
@@ -55,6 +55,7 @@ class _Call:
     name: str
     args: list[Any]
     kwargs: dict[str, Any]
+    size: int
 
 
 class HostCalls:
@@ -76,6 +77,8 @@ class HostCalls:
         self._waiting: deque[tuple[_Call, Carrier]] = deque()
         self._running: set[Future[Any]] = set()
         self._in_flight = 0
+        self._held_bytes = 0
+        self._refusals = 0
         self._waited = 0.0
         self._waits_since = 0.0
         self._closed = False
@@ -99,17 +102,21 @@ class HostCalls:
             for name, function in self.functions.items()
         ]
 
-    def request(self, body: dict[str, Any], carrier: Carrier) -> None:
-        """Take a request from the kernel. Raises `ProtocolViolation` when no honest kernel could have sent it."""
-        call = _checked(body)
+    @property
+    def congested(self) -> bool:
+        """Whether so much waits to be worked on that nothing more should be read for now."""
+        return self._held_bytes > 4 * self._limits.call_bytes
+
+    def request(self, body: dict[str, Any], size: int, carrier: Carrier) -> None:
+        """Take a request of that many bytes. Raises `ProtocolViolation` when no honest kernel could have sent it."""
+        call = _checked(body, size)
         if (refusal := self._admit(call)) is not None:
             carrier.answer(refusal)
         elif call.name in self._quick:
             carrier.answer(self._answer(_finished(self.functions[call.name], call), call))
         else:
             with self._lock:
-                if len(self._waiting) >= _BACKLOG:
-                    raise ProtocolViolation(f"more than {_BACKLOG:,} host calls wait to be made")
+                self._held_bytes += size
                 if self._in_flight == 0:
                     self._waits_since = time.monotonic()
                 self._in_flight += 1
@@ -119,16 +126,25 @@ class HostCalls:
     def _admit(self, call: _Call) -> dict[str, Any] | None:
         """Count the call, or say why it is not made."""
         with self._lock:
-            if call.name not in self.functions:
-                return _error(call.number, "NameError", f"the host has no function {call.name[:100]!r}")
-            if self._closed:
-                return _error(call.number, "HostCallRefused", "the session is closed")
-            if self.made >= self._limits.host_calls:
-                message = f"all {self._limits.host_calls:,} host calls of this session have been made"
-                self.refused = HostCallLimit(message, survived=True)
-                return _error(call.number, "HostCallRefused", message)
-            self.made += 1
+            refusal = self._refusal(call)
+            if refusal is None:
+                self.made += 1
+                return None
+            self._refusals += 1
+            if self._refusals > _REFUSALS:
+                raise ProtocolViolation(f"more than {_REFUSALS:,} host calls that had to be refused")
+            return refusal
+
+    def _refusal(self, call: _Call) -> dict[str, Any] | None:
+        if call.name not in self.functions:
+            return _error(call.number, "NameError", f"the host has no function {call.name[:100]!r}")
+        if self._closed:
+            return _error(call.number, "HostCallRefused", "the session is closed")
+        if self.made < self._limits.host_calls:
             return None
+        message = f"all {self._limits.host_calls:,} host calls of this session have been made"
+        self.refused = HostCallLimit(message, survived=True)
+        return _error(call.number, "HostCallRefused", message)
 
     def close(self) -> None:
         """Cancel what is under way; what cannot be cancelled is not waited for, and its result is dropped."""
@@ -173,6 +189,7 @@ class HostCalls:
         with self._lock:
             self._running.discard(future)
             self._in_flight -= 1
+            self._held_bytes -= call.size
             if self._in_flight == 0:
                 self._waited += time.monotonic() - self._waits_since
             closed = self._closed
@@ -211,7 +228,15 @@ class SocketCarrier:
         self._wake = wake
         self._reader = frames.Reader(limits.call_bytes)
         self._out = bytearray()
+        self._most_held = 4 * limits.call_bytes
         self._lock = threading.Lock()
+        self.paused = False
+
+    @property
+    def wants_to_read(self) -> bool:
+        """False while too much waits to be worked on or to be read by the kernel: then the kernel has to wait."""
+        self.paused = self._calls.congested or len(self._out) > self._most_held
+        return not self.paused
 
     def readable(self) -> bool:
         """Take what has arrived; False when the kernel closed its end."""
@@ -223,7 +248,7 @@ class SocketCarrier:
             return False
         try:
             for body in self._reader.frames():
-                self._calls.request(body, self)
+                self._calls.request(body, self._reader.size, self)
         except frames.FrameError as error:
             raise ProtocolViolation(f"a malformed host call: {error}") from None
         return alive
@@ -251,7 +276,7 @@ class SocketCarrier:
             self._out += data
             self._push()
             held = bool(self._out)
-        if held:
+        if held or self.paused:
             self._wake()
 
     def _push(self) -> None:
@@ -261,13 +286,13 @@ class SocketCarrier:
                 del self._out[:sent]
 
 
-def _checked(body: dict[str, Any]) -> _Call:
+def _checked(body: dict[str, Any], size: int) -> _Call:
     number, name, args, kwargs = (body.get(key) for key in ("id", "name", "args", "kwargs"))
     if not (isinstance(name, str) and isinstance(args, list) and isinstance(kwargs, dict)):
         raise ProtocolViolation("a host call without a name, arguments or keywords")
     if not isinstance(number, int | str) or len(str(number)) > 100:
         raise ProtocolViolation("a host call without an id")
-    return _Call(number, name, args, kwargs)
+    return _Call(number, name, args, kwargs, size)
 
 
 def _error(number: Any, name: str, message: str) -> dict[str, Any]:

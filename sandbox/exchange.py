@@ -139,7 +139,7 @@ class Exchange:
         link.kernel.kill()
         if link.cancelled:
             return None
-        how = link.kernel.wait(GRACE_SECONDS)
+        how = link.kernel.wait(GRACE_SECONDS)  # so that the session says truly whether it is alive
         try:
             self._read_iopub()
         except HungUp:

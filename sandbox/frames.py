@@ -50,6 +50,8 @@ class Reader:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._data = bytearray()
+        self.size = 0
+        """Bytes of the frame that was given out last."""
 
     def feed(self, data: bytes) -> None:
         """Add what was received."""
@@ -71,6 +73,7 @@ class Reader:
             end = _HEAD.size + length
             if len(self._data) < end:
                 return
+            self.size = length
             body = bytes(self._data[_HEAD.size : end])
             del self._data[:end]
             try:

@@ -36,7 +36,7 @@ class Limits:
     host_calls: int = 10_000
     """Calls to the host over the whole session. The next one is refused where it is made."""
 
-    call_bytes: int = 16 * MB
+    call_bytes: int = 4 * MB
     """The arguments or the result of one host call, as JSON."""
 
     parallel_calls: int = 32

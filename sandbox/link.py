@@ -69,7 +69,7 @@ class Link:
     cancelled: bool = False
     wake: tuple[int, int] = field(default_factory=os.pipe)
     _poll: select.poll | None = None
-    _watches_writing: bool = False
+    _carrier_events: int = select.POLLIN
 
     def __post_init__(self) -> None:
         os.set_blocking(self.wake[0], False)
@@ -92,10 +92,13 @@ class Link:
     def wait(self, seconds: float) -> dict[int, int]:
         """Wait until something has happened; the events by descriptor."""
         poll = self._poll or self._register()
-        if self.carrier is not None and self.carrier.wants_to_write != self._watches_writing:
-            self._watches_writing = not self._watches_writing
-            events = select.POLLIN | (select.POLLOUT if self._watches_writing else 0)
-            poll.modify(self.carrier.socket.fileno(), events)
+        if self.carrier is not None:
+            events = (select.POLLIN if self.carrier.wants_to_read else 0) | (
+                select.POLLOUT if self.carrier.wants_to_write else 0
+            )
+            if events != self._carrier_events:
+                self._carrier_events = events
+                poll.modify(self.carrier.socket.fileno(), events)
         return dict(poll.poll(seconds * 1000))
 
     def close(self) -> None:

@@ -138,7 +138,7 @@ class Pool:
             for one in (*listeners.values(), theirs):
                 one.close()  # the kernel has them; if it dies, whoever waits for it hears so at once
             endpoints = {name: f"ipc://{directory}/{name}" for name in _CHANNELS}
-            room = 8 * setup.limits.output_bytes + (16 << 20)
+            room = 6 * setup.limits.output_bytes + (8 << 20)  # JSON may write a character as six
             try:
                 channels = Channels(endpoints, key.encode(), max_message_bytes=room)
                 kernel = WarmKernel(process, channels, ours, setup.limits)

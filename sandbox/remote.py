@@ -59,7 +59,7 @@ class CommCarrier:
             return False
         if not isinstance(data.get("call"), dict):
             return False
-        self._calls.request(data["call"], self)
+        self._calls.request(data["call"], len(str(data["call"])), self)
         return True
 
     def answer(self, body: dict[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """Where the outputs of an extraction can be seen: in the live variables, and in what the last cells printed.
 
-A field counts as found when every distinctive value in it (`matching.is_distinctive`) was found. Booleans, null, empties
-and values equal to an input say nothing by being found somewhere: they count only where a variable with the field's
-name holds them, and are set aside otherwise. What is no evidence:
+A field is found when every distinctive value in it (`matching.is_distinctive`) was found. Booleans, null, empties and
+values equal to an input say nothing by being found somewhere: they count only where a variable with the field's name
+holds them, and are set aside otherwise. What is no evidence:
 
 - inputs: variables with an input's name, or that hold the whole of an input under another name;
 - a value somewhere in a large collection (`rows`, `list(range(1000))`), unless the whole field equals the collection,
@@ -16,9 +16,8 @@ Text of an input that a cell printed is evidence: it is what the model looked at
 from __future__ import annotations
 
 import ast
-import enum
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +26,9 @@ from pydantic import BaseModel
 from ..history import REPLHistoryEntry
 from ..results import Evidence
 from ..value_checks import Path, plain, pointer
+from .leaves import Leaf, leaves_of, same, spread
 from .matching import Text, is_distinctive, needles, normal
-from .numerals import Number, Numbers, as_number, same_number
+from .numerals import Number, Numbers, as_number
 
 if TYPE_CHECKING:
     from sandbox.results import Variable
@@ -62,10 +62,8 @@ class Findings:
     """Fields with a value for which there is no evidence at all."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Leaf:
-    path: Path
-    value: Any
+_Found = list[Evidence | None] | None
+"""For each value of a field the evidence, or None; None in place of all where the field does not count."""
 
 
 def find_evidence(
@@ -84,11 +82,12 @@ def find_evidence(
     evidence: list[Evidence] = []
     counted: dict[str, list[bool]] = {"variable": [], "history": []}
     for name, value in fields.items():
-        leaves = _spread([leaf for leaf in _leaves(value, (name,)) if _says_something(leaf.value, given)])
+        telling = [leaf for leaf in leaves_of(value, (name,)) if _says_something(leaf.value, given)]
+        leaves = spread(telling, _MOST_LEAVES)
         for kind, found in (("variable", holders.find(name, value, leaves)), ("history", _in_cells(leaves, cells))):
             if found is not None:
-                counted[kind].append(bool(found))
-                evidence += (found or [])[:_MOST_KEPT]
+                counted[kind].append(None not in found)
+                evidence += [one for one in found if one is not None][:_MOST_KEPT]
     seen = {one.field for one in evidence}
     return Findings(
         evidence=tuple(evidence),
@@ -104,46 +103,13 @@ def null_ratio(outputs: Mapping[str, Any]) -> float:
     return sum(value is None for value in outputs.values()) / len(outputs) if outputs else 0.0
 
 
-def _leaves(value: Any, path: Path) -> Iterator[_Leaf]:
-    """The values that a value is made of. The keys of a dict are data as well; the fields of a model are not."""
-    if isinstance(value, enum.Enum):
-        yield _Leaf(path, value.value)
-    elif isinstance(value, BaseModel):
-        for name, inner in value:
-            yield from _leaves(inner, (*path, name))
-    elif isinstance(value, Mapping) and value:
-        for key, inner in value.items():
-            yield _Leaf((*path, str(key)), key)
-            yield from _leaves(inner, (*path, str(key)))
-    elif isinstance(value, list | tuple | set | frozenset) and value:
-        for index, inner in enumerate(value):
-            yield from _leaves(inner, (*path, index))
-    else:
-        yield _Leaf(path, value)
-
-
-def _spread(leaves: list[_Leaf]) -> list[_Leaf]:
-    step = len(leaves) / _MOST_LEAVES
-    return leaves if step <= 1 else [leaves[int(index * step)] for index in range(_MOST_LEAVES)]
-
-
 def _says_something(value: Any, inputs: Mapping[str, Any]) -> bool:
-    return is_distinctive(value) and not any(_same(value, given) for given in inputs.values())
+    return is_distinctive(value) and not any(same(value, given) for given in inputs.values())
 
 
-def _same(value: Any, other: Any) -> bool:
-    """Whether two plain values are the same: numbers with a tolerance, strings in normal form."""
-    if isinstance(value, bool | None) or isinstance(other, bool | None):
-        return value is other
-    if isinstance(value, int | float) and isinstance(other, int | float):
-        return same_number(value, other)
-    if isinstance(value, str) and isinstance(other, str):
-        return value == other or (len(other) < 4 * len(value) + 100 and normal(value) == normal(other))
-    if isinstance(value, list) and isinstance(other, list):
-        return len(value) == len(other) and all(map(_same, value, other))
-    if isinstance(value, dict) and isinstance(other, dict):
-        return value.keys() == other.keys() and all(_same(inner, other[key]) for key, inner in value.items())
-    return False
+def _is_one_of(variable: Variable, inputs: list[Any]) -> bool:
+    held = variable.value
+    return variable.has_value and any(type(given) is type(held) and given == held for given in inputs)
 
 
 class _Variables:
@@ -170,11 +136,11 @@ class _Variables:
                 if variable.size is None and variable.type not in _NOT_DATA:
                     self._previews.append((name, Text(variable.preview)))
                 continue
-            values = list(_leaves(variable.value, ()))[:room]
+            values = list(leaves_of(variable.value, ()))[:room]
             room -= len(values)
             for leaf in values:
                 for step in leaf.path:
-                    if isinstance(step, str) and len(self._keyed) < _MOST_VALUES:
+                    if isinstance(step, str) and step != leaf.value:
                         self._keyed.setdefault(step, []).append((name, leaf.value))
                 if len(values) <= _SMALL:
                     self._add(name, leaf.value, numbers)
@@ -189,26 +155,23 @@ class _Variables:
         elif isinstance(value, int | float) and not isinstance(value, bool):
             numbers.append((value, name))
 
-    def find(self, field: str, value: Any, leaves: list[_Leaf]) -> list[Evidence] | None:
-        """The evidence for a field, all of it or none; None if the field does not count."""
+    def find(self, field: str, value: Any, leaves: list[Leaf]) -> _Found:
+        """The evidence for the whole of a field or for each of its values."""
         carried, problems = plain(value)
         namesake = self._held.get(field)
-        if namesake is not None and namesake.has_value and not problems and _same(carried, namesake.value):
+        if namesake is not None and not namesake.has_value:
+            namesake = None
+        if namesake is not None and not problems and same(carried, namesake.value):
             return [self._evidence((field,), field)]
         if not leaves:
-            return [] if namesake is not None and namesake.has_value else None
+            return None if namesake is None else [None]
         if isinstance(carried, list | dict):
             for name, variable in self._held.items():
-                if variable.has_value and _same(carried, variable.value):
+                if variable.has_value and same(carried, variable.value):
                     return [self._evidence((field,), name)]
-        namesake_text = Text(namesake.value) if namesake is not None and isinstance(namesake.value, str) else None
-        found = []
-        for leaf in leaves:
-            holder = self._holder(field, leaf.value, namesake_text)
-            if holder is None:
-                return []
-            found.append(self._evidence(leaf.path, holder))
-        return found
+        text = Text(namesake.value) if namesake is not None and isinstance(namesake.value, str) else None
+        holders = [(leaf, self._holder(field, leaf.value, text)) for leaf in leaves]
+        return [None if holder is None else self._evidence(leaf.path, holder) for leaf, holder in holders]
 
     def _holder(self, field: str, value: Any, namesake: Text | None) -> str | None:
         """The name of a variable that holds a single value."""
@@ -219,7 +182,7 @@ class _Variables:
             if found is not None:
                 return str(found)
             for name, keyed in self._keyed.get(field, ()):
-                if _same(needle, keyed):
+                if same(needle, keyed):
                     return name
         return next((name for name, preview in self._previews if preview.find(value) is not None), None)
 
@@ -235,7 +198,7 @@ class _Cell:
         self._output = Text(entry.output)
         self._literals = Text(_literals(entry.code))
 
-    def find(self, leaf: _Leaf) -> Evidence | None:
+    def find(self, leaf: Leaf) -> Evidence | None:
         span = self._output.find(leaf.value)
         if span is None or self._literals.find(leaf.value) is not None:
             return None
@@ -243,17 +206,11 @@ class _Cell:
         return Evidence(pointer(leaf.path), "history", quote, iteration=self.entry.iteration, span=span)
 
 
-def _in_cells(leaves: list[_Leaf], cells: list[_Cell]) -> list[Evidence] | None:
-    """The newest evidence for each value of a field, all of it or none; None if the field does not count."""
+def _in_cells(leaves: list[Leaf], cells: list[_Cell]) -> _Found:
+    """The newest evidence for each value of a field."""
     if not leaves:
         return None
-    found = []
-    for leaf in leaves:
-        newest = next((one for cell in reversed(cells) if (one := cell.find(leaf)) is not None), None)
-        if newest is None:
-            return []
-        found.append(newest)
-    return found
+    return [next((one for cell in reversed(cells) if (one := cell.find(leaf)) is not None), None) for leaf in leaves]
 
 
 def _literals(code: str) -> str:
@@ -264,4 +221,10 @@ def _literals(code: str) -> str:
             tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return code
-    return "\n".join(str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant):
+            found.append(str(node.value))
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant):
+            found.append(f"-{node.operand.value!r}")
+    return "\n".join(found)

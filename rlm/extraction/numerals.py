@@ -1,7 +1,7 @@
 """Numbers in text, in the ways people and programs write them.
 
-`5` is not in `15`, `5.2`, `5kg`, `v5` or `2026-05-05`; it is in `5`, `$5.00`, `+5`, `5%`. What stands in one compact run is
-read in the likely way: `1,234` is one number, `3,14` may be 3.14 or two numbers, `1.2.3` is none.
+`5` is not in `15`, `5.2`, `5kg`, `v5` or `2026-05-05`; it is in, `$5.00`, `+5`, `5%`. What stands in one compact run
+is read in the likely way: `1,234` is one number, `3,14` may be 3.14 or two numbers, `1.2.3` is none.
 
 Not covered: numbers with a unit attached, plain spaces between thousands, Indian grouping, number words.
 """

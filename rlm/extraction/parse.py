@@ -24,7 +24,9 @@ _THOUGHT = re.compile(r"<(think|thinking|reasoning|thought)>", re.IGNORECASE)
 _THOUGHT_END = re.compile(r"</(think|thinking|reasoning|thought)>", re.IGNORECASE)
 _START = re.compile(r"[{\[]|<(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
 _OBJECT = re.compile(r"""\{\s*(?:["'“\u2018}#]|//|/\*|[^\W\d][\w$]{0,100}\s*(?::|\Z)|\d{1,30}\s*:|/?\Z)""")
-_LIST = re.compile(r"""\[\s*(?:["'“\u2018\[\]{(\d+.#-]|//|/\*|(?:true|false|null|True|False|None)\b|[A-Za-z]{1,4}\Z|/?\Z)""")
+_LIST = re.compile(
+    r"""\[\s*(?:["'“\u2018\[\]{(\d+.#-]|//|/\*|(?:true|false|null|True|False|None)\b|[A-Za-z]{1,4}\Z|/?\Z)"""
+)
 _BRACKET = re.compile(r'[{}\[\]"]')
 _IN_STRING = re.compile(r'["\\]')
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)

@@ -82,6 +82,7 @@ class HostProcess:
         self.user = user
         self.token = os.urandom(16).hex()
         self._buffer = b""
+        self._owed = 0
         python, environment, uid = _interpreter(user)
         options: dict[str, Any] = {}
         if uid is not None:
@@ -108,6 +109,9 @@ class HostProcess:
 
     def send(self, op: str, **order: Any) -> None:
         """Give an order; `receive` has its answer."""
+        while self._owed:  # a test that failed did not wait for its last one
+            self.receive()
+        self._owed += 1
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps({"op": op, **order}).encode() + b"\n")
         self.process.stdin.flush()
@@ -127,6 +131,7 @@ class HostProcess:
                 raise HostFailed(f"the host ended with status {self.process.returncode}:\n{self.said()}")
             self._buffer += piece
         line, _, self._buffer = self._buffer.partition(b"\n")
+        self._owed -= 1
         answer = json.loads(line)
         if "raised" not in answer:
             return answer["answer"]
@@ -134,6 +139,12 @@ class HostProcess:
         if kind is not None and issubclass(kind, sandbox.SandboxError):
             raise Raised(answer["raised"], answer["message"])
         raise HostFailed(f"the host raised what is not a sandbox error:\n{answer['traceback']}")
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is something to receive."""
+        assert self.process.stdout is not None
+        return bool(select.select([self.process.stdout], [], [], 0)[0])
 
     def ask(self, op: str, *, seconds: float = _ANSWER_SECONDS, **order: Any) -> Any:
         """Give an order and wait for its answer."""
@@ -244,7 +255,7 @@ def open_files(pid: int) -> dict[str, str]:
     for link in Path(f"/proc/{pid}/fd").iterdir():
         try:
             found[link.name] = str(link.readlink())
-        except FileNotFoundError:
+        except OSError:  # closed meanwhile, or a path that is too long to be told
             continue
     return found
 
