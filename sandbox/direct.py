@@ -6,9 +6,9 @@ Slower to start than a fork (everything is imported again), so the pool matters 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -23,6 +23,8 @@ from .errors import KernelStartError
 from .isolation import seatbelt
 from .isolation.confinement import Confinement, default_read_only
 from .launch import Exit, KernelProcess, Setup, environment, module_path
+from .limits import Limits
+from .scratch import exceeds, remove
 
 _BOOT = "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from sandbox.direct import main; main()"
 
@@ -84,22 +86,29 @@ class DirectLauncher:
             )
         except OSError as error:
             os.close(errors)
-            shutil.rmtree(scratch, ignore_errors=True)
+            remove(scratch)
             raise KernelStartError(f"the kernel did not start: {error}") from error
         finally:
             os.close(errors_end)
         exit_news: Future[Exit] = Future()
-        threading.Thread(target=_wait, args=(process, scratch, exit_news), daemon=True, name="rlm-kernel-exit").start()
+        threading.Thread(
+            target=_wait, args=(process, scratch, setup.limits, exit_news), daemon=True, name="rlm-kernel-exit"
+        ).start()
         return DirectKernel(process.pid, scratch, errors, exit_news)
 
     def close(self) -> None:
         """Nothing to end: kernels belong to those who hold them."""
 
 
-def _wait(process: subprocess.Popen[bytes], scratch: str, exit_news: Future[Exit]) -> None:
-    status = process.wait()
-    shutil.rmtree(scratch, ignore_errors=True)
-    exit_news.set_result(Exit(status))
+def _wait(process: subprocess.Popen[bytes], scratch: str, limits: Limits, exit_news: Future[Exit]) -> None:
+    too_much = None
+    while process.poll() is None:
+        if too_much is None and (too_much := exceeds(scratch, limits)):
+            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.1)
+    remove(scratch)
+    exit_news.set_result(Exit(process.returncode, too_much=too_much))
 
 
 def main() -> None:

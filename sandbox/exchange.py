@@ -16,14 +16,12 @@ from . import errors
 from .collect import COMM, Collector
 from .link import Link
 from .results import CellError, CellResult
-from .scratch import exceeds
 from .zmtp import HungUp
 
 GRACE_SECONDS = 2.0
 """How long a kernel that was told to stop a cell may take to do so before it is killed."""
 
 _TICK_SECONDS = 0.5
-_FILES_SECONDS = 0.1
 _RAW_BYTES = 1 << 16
 
 
@@ -82,7 +80,6 @@ class Exchange:
         try:
             self._got.request = self._link.channels.send("shell", kind, content, buffers)
             self._serve(done)
-            self._check_files(at_end=True)
             return None
         except errors.ProtocolViolation as violation:
             self._link.kernel.kill()
@@ -150,6 +147,9 @@ class Exchange:
             self._read_raw()
         if self._limit is not None:
             return None
+        if how is not None and how.too_much:
+            self._limit = errors.FileLimit(how.too_much, survived=False)
+            return None
         if how is not None and how.oom:
             self._limit = errors.MemoryLimit(f"the session was ended: {how}", survived=False)
             return None
@@ -179,9 +179,6 @@ class Exchange:
             left.append(self._wall_seconds - wall)
             if left[-1] <= 0:
                 return self._stop(f"the cell was still running after {self._wall_seconds:g} s, waiting included")
-        if self._link.kernel.scratch is not None:
-            self._check_files()
-            left.append(_FILES_SECONDS)
         return max(0.001, min(left))
 
     def _busy(self, now: float) -> float:
@@ -204,16 +201,6 @@ class Exchange:
         self._stop_by = time.monotonic() + GRACE_SECONDS
         self._link.kernel.stop_cell()
         return GRACE_SECONDS
-
-    def _check_files(self, *, at_end: bool = False) -> None:
-        """Without a private root the scratch directory is an ordinary one, and somebody has to look at it."""
-        scratch = self._link.kernel.scratch
-        if scratch is not None and (problem := exceeds(scratch, self._limits)):
-            self._limit = errors.FileLimit(problem, survived=False)
-            if not at_end:
-                raise _Gone
-            self._link.kernel.kill()
-            self._link.kernel.wait(GRACE_SECONDS)
 
     # -- the result
 

@@ -55,8 +55,12 @@ class Exit:
 
     status: int
     oom: bool = False
+    too_much: str | None = None
+    """What the scratch directory held too much of, if the process was ended for it."""
 
     def __str__(self) -> str:
+        if self.too_much:
+            return self.too_much
         if self.oom:
             return "it used more memory than its control group allows"
         if self.status < 0:
@@ -256,7 +260,7 @@ class Zygote:
         elif "exit" in news:
             with self._lock:
                 future = self._exits.pop(news["exit"])
-            future.set_result(Exit(news["status"], news["oom"]))
+            future.set_result(Exit(news["status"], news["oom"], news["too_much"]))
         else:
             with self._lock:
                 order = self._orders.pop(news["id"])

@@ -174,7 +174,8 @@ class Session:
         if self._closed:
             raise SessionClosed("the session is closed")
         if not self._link.kernel.alive:
-            raise SessionClosed("the session's kernel is gone; open another session")
+            how = self._link.kernel.wait(0.0)
+            raise SessionClosed(f"the session's kernel is gone{f' ({how})' if how else ''}; open another session")
 
     @staticmethod
     def _check(

@@ -6,7 +6,7 @@ kernels with it.
 
     order   {"id", "confinement", "config", "channels", "calls"}  + descriptors: channels..., [calls], errors
     answer  {"id", "pid", "scratch"} or {"id", "error"}
-    news    {"exit": pid, "status": n, "oom": bool}
+    news    {"exit": pid, "status": n, "oom": bool, "too_much": what the scratch directory held, if it was too much}
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import json
 import os
 import random
 import select
-import shutil
 import signal
 import socket
 import sys
@@ -28,12 +27,14 @@ import traceback
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from . import frames
+from . import frames, scratch
 from .isolation import cgroups, privileges, rlimits
 from .isolation.confinement import Confinement, confine, prepare, separate
+from .limits import Limits
 
 PRIVATE_SCRATCH = "/box"
 _MAX_ORDER = 1 << 20
+_WATCH_SECONDS = 0.1
 # What model-written code imports most; a module that is not installed is passed over.
 _PRELOAD = (
     "asyncio", "collections", "csv", "dataclasses", "datetime", "decimal", "difflib", "enum", "functools", "heapq",
@@ -44,8 +45,11 @@ _PRELOAD = (
 
 @dataclass(slots=True)
 class _Child:
-    cgroup: cgroups.Cgroup | None
-    scratch: str | None
+    limits: Limits
+    cgroup: cgroups.Cgroup | None = None
+    scratch: str | None = None
+    too_much: str | None = None
+    """What was too much in the scratch directory, for which the kernel was ended."""
 
 
 class _Zygote:
@@ -64,7 +68,7 @@ class _Zygote:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the host
         while True:
             watched: list[socket.socket | int] = [self._control, self._wakeup]
-            ready, _, _ = select.select(watched, [], [])
+            ready, _, _ = select.select(watched, [], [], self._watch_files())
             if self._wakeup in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wakeup, 4096)
@@ -83,6 +87,19 @@ class _Zygote:
                 os.waitpid(pid, 0)
             self._clean(child)
 
+    def _watch_files(self) -> float | None:
+        """End what has filled its scratch directory. The seconds until the next look, if there is anything to watch.
+
+        Without a private root a scratch directory is an ordinary one, and no system call is refused when it is full.
+        """
+        watched = [(pid, child) for pid, child in self._children.items() if child.scratch is not None]
+        for pid, child in watched:
+            if child.too_much is None and (problem := scratch.exceeds(str(child.scratch), child.limits)):
+                child.too_much = problem
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        return _WATCH_SECONDS if watched else None
+
     def _obey(self, order: dict[str, Any]) -> None:
         count = len(order["channels"]) + (1 if order["calls"] else 0) + 1
         given, self._descriptors = self._descriptors[:count], self._descriptors[count:]
@@ -97,7 +114,7 @@ class _Zygote:
 
     def _spawn(self, order: dict[str, Any], given: list[int]) -> dict[str, Any]:
         confinement = Confinement.from_json(order["confinement"])
-        child = _Child(None, None)
+        child = _Child(confinement.limits)
         if "namespaces" not in confinement.layers:
             child.scratch = tempfile.mkdtemp(prefix="rlm-scratch-")
             if "user" in confinement.layers and confinement.uid is not None and os.geteuid() == 0:
@@ -175,13 +192,14 @@ class _Zygote:
                 oom = child.cgroup is not None and child.cgroup.oom_killed()
                 self._clean(child)
                 code = os.waitstatus_to_exitcode(status)
-                frames.send(self._control, {"exit": pid, "status": code, "oom": oom})
+                news = {"exit": pid, "status": code, "oom": oom, "too_much": child.too_much}
+                frames.send(self._control, news)
 
     def _clean(self, child: _Child) -> None:
         if child.cgroup is not None:
             child.cgroup.remove()
         if child.scratch is not None:
-            shutil.rmtree(child.scratch, ignore_errors=True)
+            scratch.remove(child.scratch)
 
 
 def become_kernel(confinement: Confinement, order: dict[str, Any], given: list[int]) -> NoReturn:
@@ -192,14 +210,14 @@ def become_kernel(confinement: Confinement, order: dict[str, Any], given: list[i
         os.dup2(source, target)
     os.close(nothing)
     os.close(errors)
-    scratch = confinement.scratch
+    home = confinement.scratch
     size = rlimits.open_address_space()  # while there still is a /proc
     confine(confinement)
     privileges.die_with_parent()
     os.environ.clear()
-    os.environ.update(HOME=scratch, TMPDIR=scratch, PATH="/usr/bin:/bin", LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1")
+    os.environ.update(HOME=home, TMPDIR=home, PATH="/usr/bin:/bin", LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1")
     tempfile.tempdir = None
-    os.chdir(scratch)
+    os.chdir(home)
     sys.argv = [""]
     sys.path.insert(0, "")
     random.seed()

@@ -19,6 +19,7 @@ from .validation import Schema
 
 MAX_CHARS = 2_000_000
 _REREADING = 4  # how often, at most, the walk may go over the text again before it gives up
+_STRICT_TRIALS = 50  # the standard library counts lines from the start of the text each time it fails
 
 _THOUGHT = re.compile(r"<(think|thinking|reasoning|thought)>", re.IGNORECASE)
 _THOUGHT_END = re.compile(r"</(think|thinking|reasoning|thought)>", re.IGNORECASE)
@@ -130,7 +131,7 @@ def _without_orphan(text: str) -> str:
 
 def _walk(text: str, schema: Schema) -> Iterator[_Span]:
     """Everything that opens like an answer, in order. Each part of the text is read a bounded number of times."""
-    position, allowance = 0, _REREADING * len(text) + 10_000
+    position, faults, allowance = 0, 0, _REREADING * len(text) + 10_000
     fences = [match.start() for match in _FENCE.finditer(text)]
     while match := _START.search(text, position):
         start, opener = match.start(), match.group()
@@ -145,8 +146,9 @@ def _walk(text: str, schema: Schema) -> Iterator[_Span]:
             position = start + 1
             continue
         try:
-            value, position = read(text, start)
+            value, position = read(text, start, strict_first=faults < _STRICT_TRIALS)
         except Unreadable as error:
+            faults += 1
             allowance -= (len(text) if error.unfinished else error.position) - start
             if allowance < 0:
                 yield _Span(start, len(text), fault="too many pieces of it are never closed", unfinished=True)

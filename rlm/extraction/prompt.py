@@ -50,9 +50,8 @@ def build(inputs: ExtractFallbackInputs, signature: Signature, max_chars: int = 
     template = Template(files(__package__).joinpath("prompts", "fallback.txt").read_text(encoding="utf-8"))
     room = max_chars - len(template.substitute(parts))
     if room < 2 * len(_NONE):
-        raise ValueError(
-            f"max_chars={max_chars} leaves no room for the history; at least {max_chars - room + 2_000} do"
-        )
+        needed = max_chars - room
+        raise ValueError(f"max_chars={max_chars} has no room for the history: the rest takes {needed} characters")
     parts["history"], parts["variables"] = _share(inputs, room)
     # A single pass: what looks like a placeholder inside the history stays what it is.
     return template.substitute(parts)

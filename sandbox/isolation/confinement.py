@@ -118,7 +118,7 @@ def confine(c: Confinement) -> None:
     if "landlock" in c.layers:
         writable = namespaces.WRITABLE if private else (c.scratch,)
         with _step("landlock"):
-            ruleset = landlock.ruleset(c.read_only, writable, namespaces.DEVICES)
+            ruleset = landlock.ruleset(c.read_only, writable, namespaces.DEVICES, flat=not private)
 
     if "rlimits" in c.layers:
         # A user namespace counts for itself; of root's users, the session's own does.
@@ -129,9 +129,10 @@ def confine(c: Confinement) -> None:
     if ruleset is not None:
         landlock.enforce(ruleset)
     if "seccomp" in c.layers:
-        # Only in a pid namespace do all processes end with the kernel, so only there may it start any.
+        # Only in a pid namespace do all processes end with the kernel, and only a cgroup counts their memory together.
+        processes = private and "cgroup" in c.layers
         pid = None if private else os.getpid()
-        seccomp.install(seccomp.build(processes=private, private_root=private, pid=pid))
+        seccomp.install(seccomp.build(processes=processes, private_root=private, pid=pid))
 
 
 def default_read_only() -> tuple[str, ...]:

@@ -43,6 +43,8 @@ _READ = EXECUTE | READ_FILE | READ_DIR
 _WRITE = (
     READ_FILE | READ_DIR | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | MAKE_SYM | REFER | TRUNCATE
 )
+# Where the scratch is an ordinary directory somebody has to look how full it is: every file keeps its name, at the top.
+_WRITE_FLAT = READ_FILE | READ_DIR | WRITE_FILE | MAKE_REG | TRUNCATE
 _DEVICE = READ_FILE | WRITE_FILE
 _ON_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
@@ -69,8 +71,11 @@ def handled(version: int) -> tuple[int, int, int]:
     return files, network, scopes
 
 
-def ruleset(read_only: Iterable[str], read_write: Iterable[str], devices: Iterable[str]) -> int:
-    """A descriptor of a ruleset. The paths are looked up now, with the rights the caller has now."""
+def ruleset(read_only: Iterable[str], read_write: Iterable[str], devices: Iterable[str], *, flat: bool = False) -> int:
+    """A descriptor of a ruleset. The paths are looked up now, with the rights the caller has now.
+
+    `flat`: in the writable paths files can be made and written, but not removed or renamed, and no directories made.
+    """
     version = abi()
     if version == 0:
         raise OSError(errno.EOPNOTSUPP, "landlock: this system does not have it")
@@ -83,7 +88,7 @@ def ruleset(read_only: Iterable[str], read_write: Iterable[str], devices: Iterab
     )
     os.set_inheritable(descriptor, False)
     try:
-        for paths, access in ((read_only, _READ), (read_write, _WRITE), (devices, _DEVICE)):
+        for paths, access in ((read_only, _READ), (read_write, _WRITE_FLAT if flat else _WRITE), (devices, _DEVICE)):
             for path in paths:
                 _allow(descriptor, path, access & files)
     except BaseException:

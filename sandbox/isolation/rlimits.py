@@ -57,9 +57,10 @@ def tighten_memory(descriptor: int, memory_bytes: int) -> None:
 def apply(limits: Limits, *, address_space: int | None, count_processes: bool) -> None:
     """Set the limits, for good. `address_space` is read earlier: a private root hides /proc.
 
-    RLIMIT_NPROC counts a user's processes within a user namespace. Set it only where that is this session alone (a
-    namespace of its own, or a user of its own): elsewhere it counts all that the user runs on the machine, and a busy
-    desktop would leave a session without a single thread. Root is never counted.
+    RLIMIT_NPROC counts a user's processes within a user namespace. Where that is this session alone (a namespace of its
+    own, or a user of its own), `count_processes`, it is the session's limit. Elsewhere it counts all that the user runs
+    on the machine, of which the session gets to add as many: as if everything that runs were the user's, so this is
+    a rough limit that only keeps a flood of threads from going on. Root is never counted.
     """
     _set(resource.RLIMIT_CORE, 0, "core")
     _set(resource.RLIMIT_NOFILE, OPEN_FILES, "nofile")
@@ -71,6 +72,17 @@ def apply(limits: Limits, *, address_space: int | None, count_processes: bool) -
         _set(resource.RLIMIT_AS, address_space + limits.memory_bytes, "as")
     if count_processes:
         _set(resource.RLIMIT_NPROC, limits.processes, "nproc")
+    elif (others := _tasks()) is not None:
+        _set(resource.RLIMIT_NPROC, others + limits.processes, "nproc")
+
+
+def _tasks() -> int | None:
+    """How many processes and threads there are on the machine, whosever they are; None where nothing says so."""
+    try:
+        with open("/proc/loadavg", "rb") as file:
+            return int(file.read().split()[3].split(b"/")[1])
+    except (FileNotFoundError, IndexError, ValueError):
+        return None
 
 
 def _set(kind: int, value: int, name: str) -> None:

@@ -165,7 +165,7 @@ def test_a_module_written_to_the_scratch_directory_can_be_imported(session):
 def test_threads_of_a_cell_run_and_print(session):
     result = session.run(
         "import threading\n"
-        "threads = [threading.Thread(target=print, args=(i,)) for i in range(5)]\n"
+        "threads = [threading.Thread(target=print, args=(f'{i}\\n',), kwargs={'end': ''}) for i in range(5)]\n"
         "for t in threads: t.start()\n"
         "for t in threads: t.join()"
     )

@@ -19,7 +19,12 @@ def test_memory_beyond_the_limit_is_a_memory_error(ordinary: bool) -> None:
 
 
 def use_memory() -> list[str]:
+    from sandbox.isolation import rlimits
+
     mb = 1024 * 1024
+    descriptor = rlimits.open_address_space()
+    assert descriptor is not None
+    rlimits.tighten_memory(descriptor, 100 * mb)  # as a kernel does when its inputs are loaded
     return [attempt(lambda size=size: bytearray(size * mb)) for size in (40, 200, 40)]
 
 
