@@ -133,11 +133,14 @@ class Signature:
         values = dict(values) if isinstance(values, Mapping | BaseModel) else values
         given, problems = plain(values)
         if not problems:
-            outcome = check(self._output_adapter, given)
-            if outcome[0] is not None:
-                return outcome[0]
-            problems = outcome[1]
-        raise InvalidOutputs(f"these are not the outputs of {self.name}:", self._named(problems, self.outputs))
+            made, found = self._checked(given)
+            if made is not None:
+                return made
+            problems = self._named(found, self.outputs)
+        raise InvalidOutputs(f"these are not the outputs of {self.name}:", problems)
+
+    def _checked(self, given: Any) -> tuple[BaseModel | None, list[Problem]]:
+        return check(self._output_adapter, given)
 
     def outputs_from_json(self, document: str | bytes | Mapping[str, Any]) -> BaseModel:
         """The typed outputs from JSON, as text or already read."""
@@ -195,10 +198,7 @@ class Signature:
     def _named(self, problems: Iterable[Problem], fields: Iterable[Field]) -> list[Problem]:
         """Problems with a whole field say what the field is, in words."""
         words = {pointer((field.name,)): field.type_text for field in fields}
-        return [
-            Problem(one.path, words[one.path], one.got) if one.path in words and "JSON" not in one.expected else one
-            for one in problems
-        ]
+        return [Problem(one.path, words[one.path], one.got) if one.path in words else one for one in problems]
 
     def __getstate__(self) -> dict[str, Any]:
         # Models made here have no importable name, so they are made again where the signature arrives.

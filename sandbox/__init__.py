@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .aio import AsyncSession
-    from .calls import StopCell, quick
+    from .calls import StopCell, quick, with_types
     from .data import Blob, Text
     from .errors import (
         CellTimeLimit,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # this package too, and should not carry the host's half in their memory.
 _HOMES = {
     "aio": ("AsyncSession",),
-    "calls": ("StopCell", "quick"),
+    "calls": ("StopCell", "quick", "with_types"),
     "data": ("Blob", "Text"),
     "errors": (
         "CellTimeLimit",
@@ -96,6 +96,7 @@ __all__ = [
     "Variable",
     "default_pool",
     "quick",
+    "with_types",
 ]
 
 

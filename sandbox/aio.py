@@ -35,6 +35,7 @@ class AsyncSession:
         policy: Mode = "enforce",
         isolation: str | frozenset[str] = "auto",
         protected: Iterable[str] = (),
+        helpers: str = "",
         pool: Pool | None = None,
         kernel_name: str | None = None,
     ) -> None:
@@ -46,6 +47,7 @@ class AsyncSession:
             policy=policy,
             isolation=isolation,
             protected=protected,
+            helpers=helpers,
             pool=pool,
             kernel_name=kernel_name,
             loop=loop,

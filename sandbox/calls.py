@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeVar
 from . import frames
 from .errors import HostCallLimit, ProtocolViolation
 from .limits import Limits
+from .tagged import untagged
 
 _REFUSALS = 100_000
 
@@ -31,6 +32,12 @@ class StopCell(BaseException):
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def with_types(function: F) -> F:
+    """Mark a host function that wants to know what arguments were that JSON does not know: see `tagged.py`."""
+    function.__dict__["_rlm_types"] = True
+    return function
 
 
 def quick(function: F) -> F:
@@ -110,6 +117,8 @@ class HostCalls:
     def request(self, body: dict[str, Any], size: int, carrier: Carrier) -> None:
         """Take a request of that many bytes. Raises `ProtocolViolation` when no honest kernel could have sent it."""
         call = _checked(body, size)
+        if not getattr(self.functions.get(call.name), "_rlm_types", False):
+            call.args, call.kwargs = untagged(call.args), untagged(call.kwargs)
         if (refusal := self._admit(call)) is not None:
             carrier.answer(refusal)
         elif call.name in self._quick:

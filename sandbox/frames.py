@@ -11,7 +11,7 @@ import json
 import os
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 _HEAD = struct.Struct("!I")
@@ -28,9 +28,9 @@ class FrameError(Exception):
     """A frame is too large or is not a JSON object."""
 
 
-def encode(body: dict[str, Any]) -> bytes:
+def encode(body: dict[str, Any], encoder: Callable[[Any], str] = _encode) -> bytes:
     """One frame."""
-    data = _encode(body).encode()
+    data = encoder(body).encode()
     return _HEAD.pack(len(data)) + data
 
 

@@ -41,6 +41,7 @@ class Session:
         policy: Mode = "enforce",
         isolation: str | frozenset[str] = "auto",
         protected: Iterable[str] = (),
+        helpers: str = "",
         pool: Pool | None = None,
         kernel_name: str | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
@@ -48,12 +49,15 @@ class Session:
         """Open a session.
 
         `inputs` become variables, `functions` can be called from the code. `protected` names inputs that code may not
-        rebind, as it may not rebind functions. `isolation` is `auto`, or a tier by name; `none` must be asked for.
-        `kernel_name` runs the session on another Jupyter kernel, through that kernel's own provisioner: isolation is
-        then that provisioner's. `loop` is where asynchronous host functions run, if not on a loop of the session's.
+        rebind, as it may not rebind functions. `helpers` is source of yours that runs in the kernel: its functions are
+        there for the code, beside data that never leaves the kernel. `isolation` is `auto`, or a tier by name; `none`
+        must be asked for. `kernel_name` runs the session on another Jupyter kernel, through that kernel's own
+        provisioner: isolation is then that provisioner's. `loop` is where asynchronous host functions run, if not on a
+        loop of the session's.
         """
         self.limits = limits or Limits()
         self._policy = policy
+        self._helpers = helpers
         self._check(inputs or {}, functions or {}, tuple(protected), policy)
         self._calls = HostCalls(functions or {}, self.limits, loop)
         self._one_at_a_time = threading.Lock()
@@ -157,6 +161,7 @@ class Session:
             "descriptors": len(parcel.large) if carrier is not None else 0,
             "functions": self._calls.describe(),
             "protected": protected,
+            "helpers": self._helpers,
             "policy": self._policy,
             "output_bytes": self.limits.output_bytes,
             "call_bytes": self.limits.call_bytes,

@@ -41,7 +41,7 @@ _MOST_KEPT = 20  # pieces of evidence for one field of each kind
 _SMALL = 50  # a collection of more values than this may hold any value by chance
 _MOST_VALUES = 50_000  # of all variables together that are looked at
 _QUOTE = 200
-_NOT_DATA = {"function", "builtin_function_or_method", "module", "type", "method"}
+_NOT_DATA = ("def ", "class ", "module ")  # how previews of code begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class _Variables:
         for name, variable in self._held.items():
             if not variable.has_value:
                 # A date, a Decimal, a dataclass: something small of its own. What has a size may be a copy of anything.
-                if variable.size is None and variable.type not in _NOT_DATA:
+                if variable.size is None and not variable.preview.startswith(_NOT_DATA):
                     self._previews.append((name, Text(variable.preview)))
                 continue
             values = list(leaves_of(variable.value, ()))[:room]

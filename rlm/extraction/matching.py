@@ -72,8 +72,8 @@ def needles(value: object) -> list[str | Number]:
         return [int(value) if value == value.to_integral_value() else float(value)] if value.is_finite() else []
     if isinstance(value, datetime.datetime):
         return [value.isoformat(), value.isoformat(" "), repr(value)]
-    if isinstance(value, datetime.date | datetime.time):
-        return [value.isoformat(), repr(value)]
+    if isinstance(value, datetime.date):
+        return [value.isoformat(), repr(value), f"{value.isoformat()}T00:00:00"]
     number = as_number(value) if isinstance(value, str) else None
     return [str(value)] if number is None else [number]
 

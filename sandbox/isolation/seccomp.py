@@ -61,8 +61,9 @@ _ARCH_SET_FS, _ARCH_GET_FS, _ARCH_GET_XCOMP_PERM, _ARCH_REQ_XCOMP_PERM, _ARCH_CE
 # Duplicates, flags and locks. Not F_SETOWN and F_SETSIG: they have the system send any signal to the user's processes.
 _FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1032, 1034)
 _SOL_SOCKET = 1
-# Reuse, buffers, keep-alive, linger, credentials, time-outs (old and new form). Not filters, which are programs.
-_SOCKET_OPTIONS = (2, 7, 8, 9, 13, 16, 20, 21, 66, 67)
+# Reuse, keep-alive, linger, credentials, time-outs (old and new form). Not filters, which are programs, and not the
+# sizes of buffers, which are memory that no limit of ours counts.
+_SOCKET_OPTIONS = (2, 9, 13, 16, 20, 21, 66, 67)
 
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _SET_MODE_FILTER, _ALL_THREADS = 1, 1

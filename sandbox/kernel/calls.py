@@ -6,12 +6,16 @@ Any thread may call; many may at once. There is no reader thread: one of the wai
 from __future__ import annotations
 
 import itertools
+import json
 import socket
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from .. import frames
+from .jsonable import tagged
+
+_encode = json.JSONEncoder(separators=(",", ":"), default=tagged).encode
 
 _MAX_ANSWER = 1 << 30  # the host caps what it sends; this only keeps the length field sane
 
@@ -63,8 +67,8 @@ class Calls:
         """Call a function of the host and wait for what it returns."""
         number = next(self._numbers)
         try:
-            data = frames.encode({"id": number, "name": name, "args": args, "kwargs": kwargs})
-        except (TypeError, ValueError) as error:
+            data = frames.encode({"id": number, "name": name, "args": args, "kwargs": kwargs}, _encode)
+        except (TypeError, ValueError, RecursionError) as error:
             raise TypeError(
                 f"{name}(): arguments must be JSON values (str, int, float, bool, None, list, dict): {error}"
             ) from None

@@ -1,9 +1,10 @@
-"""Inputs as they arrive in the kernel: JSON values, and memory files that are read in place."""
+"""Inputs as they arrive in the kernel: JSON values, memory files that are read in place, and helper functions."""
 
 from __future__ import annotations
 
 import mmap
 import os
+import types
 from typing import Any
 
 from .views import TextView
@@ -20,6 +21,17 @@ def bind(inputs: list[dict[str, Any]], descriptors: list[int], buffers: list[byt
         data = _mapped(descriptors[one["descriptor"]]) if "descriptor" in one else bytes(buffers[one["buffer"]])
         values[one["name"]] = _value(kind, data)
     return values
+
+
+def helpers(source: str) -> dict[str, Any]:
+    """The public functions of a piece of the host's own source, which runs here in a namespace of its own."""
+    module = types.ModuleType("helpers")
+    exec(compile(source, "<helpers>", "exec"), module.__dict__)
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if isinstance(value, types.FunctionType) and not name.startswith("_")
+    }
 
 
 def _value(kind: str, data: bytes | mmap.mmap) -> Any:

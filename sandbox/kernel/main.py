@@ -30,7 +30,7 @@ from ..wire import PROTOCOL_VERSION, Message, Wire, WireError
 from . import display, introspection, snapshot
 from .calls import Calls, stub
 from .cells import Cells, Failure, Refused, failure, interrupted
-from .inputs import bind
+from .inputs import bind, helpers
 from .streams import Printed, Stream
 
 STOP_SIGNAL = signal.SIGUSR1
@@ -51,7 +51,7 @@ class Kernel:
         self._rich = bool(config.get("rich"))
         self._mode: policy.Mode = config.get("policy", "enforce")
         self._reserved: dict[str, Any] = {}
-        self._protected_inputs: frozenset[str] = frozenset()
+        self._inputs: frozenset[str] = frozenset()
         self._warnings: list[str] = []
         self._main = threading.get_ident()
         self._sending = threading.RLock()
@@ -330,7 +330,7 @@ class Kernel:
         self._publish("comm_msg", {"comm_id": COMM, "data": answer}, message)
 
     def _variables(self, options: dict[str, Any]) -> dict[str, Any]:
-        functions = {name for name, value in self._reserved.items() if name not in self._protected_inputs}
+        functions = self._reserved.keys() - self._inputs
         return snapshot.snapshot(self._cells.namespace, skip=self._cells.own_names | functions, **options)
 
     def _load(self, data: dict[str, Any], buffers: list[bytes]) -> dict[str, Any]:
@@ -339,6 +339,7 @@ class Kernel:
             for function in data.get("functions", []):
                 name = function["name"]
                 self._reserved[name] = stub(self._calls, name, function.get("doc"), function.get("signature"))
+        self._reserved.update(helpers(data.get("helpers", "")))
         self._mode = data.get("policy", self._mode)
         self._output_bytes = data.get("output_bytes", self._output_bytes)
         self._cells.review = None if self._mode == "off" else self._review
@@ -346,9 +347,9 @@ class Kernel:
         descriptors = self._calls.take_descriptors(count) if count and self._calls is not None else []
         values = bind(data.get("inputs", []), descriptors, buffers)
         self._cells.namespace.update(values)
-        self._protected_inputs = frozenset(data.get("protected", []))
+        self._inputs = frozenset(values)
         # An input may be called `input` or `vars`; the policy lets code read such a name only if it is reserved.
-        names = self._protected_inputs | (values.keys() & policy_words.BUILTINS.keys())
+        names = frozenset(data.get("protected", [])) | (values.keys() & policy_words.BUILTINS.keys())
         self._reserved.update((name, values[name]) for name in names)
         self._cells.namespace.update(self._reserved)
         self._tighten_memory()

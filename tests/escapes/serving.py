@@ -14,10 +14,12 @@ import traceback
 from typing import Any
 
 import sandbox
+import sandbox.exchange
 import sandbox.session
 
-# A kernel that does not answer is given up on sooner than in earnest.
-sandbox.session._VARIABLES_SECONDS = 2.0
+# A kernel that does not answer or does not stop is given up on sooner than in earnest.
+sandbox.session._VARIABLES_SECONDS = 1.0
+sandbox.exchange.GRACE_SECONDS = 0.7
 
 
 class Host:

@@ -11,7 +11,7 @@ _IGNORE = (
     "for number in range(1, 65):\n"
     "    try:\n        signal.signal(number, signal.SIG_IGN)\n    except (OSError, ValueError):\n        pass\n"
 )
-# Whether the session outlives it: in Python code a cell can be left where it is.
+# Whether the session outlives it: in Python code a cell can be left where it is. None: it may, or it may not.
 _LOOPS = {
     "while-true": (True, "while True: pass"),
     "catches-everything": (True, "while True:\n    try:\n        while True: pass\n    except BaseException: pass"),
@@ -29,12 +29,12 @@ _LOOPS = {
     ),
     "an-exception-hook": (True, "import sys\nsys.excepthook = sys.unraisablehook = lambda *a: f()\ndef f():\n    while True: pass\nf()"),
     "one-call-in-c": (False, "sum(range(10**15))"),
-    "a-power": (False, "x = 7 ** (10 ** 9)"),
-    "a-regular-expression": (False, "import re\nre.match('(a+)+$', 'a' * 60 + 'b')"),
-    "sorting": (False, "x = [0] * 200\nlist(iter(int, 1))" if False else "max(iter(int, 1))"),
+    "a-power": (None, "x = 7 ** (10 ** 9)"),
+    "a-regular-expression": (None, "import re\nre.match('(a+)+$', 'a' * 60 + 'b')"),
+    "an-endless-iterator": (False, "max(iter(int, 1))"),
     "ignores-every-signal": (False, _IGNORE + "while True: pass"),
     "blocks-every-signal": (
-        False, "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nwhile True: pass"
+        None, "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nwhile True: pass"
     ),
     "handles-the-signal-itself": (
         False, "import signal\nfor n in (10, 12, 15, 2):\n    signal.signal(n, lambda *a: None)\nwhile True: pass"
@@ -45,9 +45,9 @@ _LOOPS = {
     "waits-in-the-system": (
         False, _IGNORE + "import os\nr, w = os.pipe()\nwhile True:\n    os.read(r, 1)"
     ),
-    "stops-itself": (False, "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\nwhile True: pass"),
+    "stops-itself": (None, "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\nwhile True: pass"),
     "holds-the-interpreter": (
-        False, "import ctypes\nc = ctypes.PyDLL(None)\nc.sleep.argtypes = [ctypes.c_uint]\nwhile True:\n    c.sleep(1000)"
+        None, "import ctypes\nc = ctypes.PyDLL(None)\nc.sleep.argtypes = [ctypes.c_uint]\nwhile True:\n    c.sleep(1000)"
     ),
     "machine-code": (
         False,
@@ -71,14 +71,16 @@ _LOOPS = {
 @pytest.mark.parametrize("loop", _LOOPS)
 def test_a_loop_that_does_not_end(open_box, host, loop):
     survives, code = _LOOPS[loop]
-    box = open_box(limits={"cell_seconds": 0.5})
+    box = open_box(limits={"cell_seconds": 0.4})
     box.run("kept = 5")
     ended = box.run(code, seconds=20)
     assert ended.limit == "CellTimeLimit" or ended.death
     if survives:
         assert ended.survived
+    if ended.survived:
         assert box.run("kept").value == "5"
-    elif survives is False:
+    else:
+        assert survives is not True
         assert eventually(lambda: not runs(box.pid))
     assert Box(host, box.isolation).run("1 + 1").value == "2"
 

@@ -113,7 +113,7 @@ def test_a_host_function_keeps_its_documentation_and_signature(open_session):
 
 def test_arguments_that_are_not_json_are_the_callers_error(open_session):
     session = open_session(functions={"ask": lambda x: x})
-    error = session.run("ask({1, 2})").error
+    error = session.run("ask(lambda: 1)").error
     assert error.name == "TypeError"
     assert "JSON" in error.message
     assert session.run("ask(1)").value == "1"
@@ -282,3 +282,66 @@ def test_calls_that_wait_their_turn_are_not_made_after_the_session_is_closed(ope
     release.set()
     time.sleep(0.2)
     assert len(made) == 2
+
+
+def test_values_that_json_does_not_know_arrive_as_plain_ones(open_session):
+    seen = []
+    session = open_session(functions={"keep": seen.append})
+    result = session.run(
+        "import dataclasses, datetime, decimal, enum, uuid, numpy, pandas\n"
+        "@dataclasses.dataclass\nclass Point:\n    x: int\n    y: set\n"
+        "class Color(enum.Enum):\n    RED = 'red'\n"
+        "keep({'set': {2, 1}, 'date': datetime.date(2026, 1, 2), 'point': Point(1, {3}), 'color': Color.RED,\n"
+        "      'number': numpy.int64(7), 'array': numpy.arange(3), 'decimal': decimal.Decimal('1.5'),\n"
+        "      'keys': {'a': 1}.keys(),\n"
+        "      'series': pandas.Series([1, 2])})"
+    )
+    assert result.error is None, result.error
+    assert seen == [
+        {
+            "set": [1, 2], "date": "2026-01-02", "point": {"x": 1, "y": [3]}, "color": "red", "number": 7,
+            "array": [0, 1, 2], "decimal": "1.5", "keys": ["a"], "series": {"0": 1, "1": 2},
+        }
+    ]  # fmt: skip
+
+
+def test_a_function_that_asks_for_types_gets_them(open_session):
+    from sandbox.tagged import type_names, untagged
+
+    seen = []
+
+    @sandbox.with_types
+    def keep(value):
+        seen.append((untagged(value), type_names(value)))
+
+    open_session(functions={"keep": keep}).run("keep({'a/b': [{1}], 'c': 1})")
+    assert seen == [({"a/b": [[1]], "c": 1}, {"/a~1b/0": "set"})]
+
+
+def test_helpers_run_in_the_kernel_and_cannot_be_rebound(open_session):
+    source = (
+        "import re\n"
+        "def words(text):\n"
+        "    'The words.'\n"
+        "    return _split(text)\n"
+        "def _split(text):\n"
+        "    return re.findall(r'\\w+', text)\n"
+    )
+    session = open_session(inputs={"doc": "a b, c"}, helpers=source)
+    assert session.run("words(doc)").value == "['a', 'b', 'c']"
+    assert session.run("words = 1").error.name == "Refused"
+    assert session.run("_split").error.name == "NameError"
+    assert list(session.variables()) == ["doc"]
+
+
+def test_a_quick_function_is_called_by_the_thread_that_watches_the_cell(open_session):
+    @sandbox.quick
+    def who():
+        return threading.current_thread().name
+
+    def fail():
+        raise ValueError("no")
+
+    session = open_session(functions={"who": who, "fail": sandbox.quick(fail)})
+    assert session.run("who()").value == repr(threading.current_thread().name)
+    assert session.run("fail()").error.name == "ValueError"

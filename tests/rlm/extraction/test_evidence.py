@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import enum
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+import sandbox
 from rlm.extraction.evidence import Findings, find_evidence, null_ratio
 from rlm.history import REPLHistoryEntry
 from rlm.results import Evidence
@@ -111,8 +113,31 @@ def test_things_without_a_plain_value_are_read_from_their_preview() -> None:
     day = datetime.date(2026, 1, 2)
     assert look({"day": day}, opaque("when", "datetime.date", repr(day))).in_variables
     assert look({"n": 32}, opaque("r", "__main__.Result", "Result(total=32)")).in_variables
+    assert look({"c": Color.RED}, opaque("c", "__main__.Color", "<Color.RED: 'red'>")).in_variables
     assert not look({"n": 32}, opaque("rows", "list", "[32, 33, ...]", size=9000)).in_variables
-    assert not look({"n": 32}, opaque("f", "function", "<function f 32>")).in_variables
+    assert not look({"n": 32}, opaque("f", "function", "def f(n=32)")).in_variables
+
+
+def test_the_variables_of_a_real_session_are_evidence(open_session: Callable[..., sandbox.Session]) -> None:
+    context = "Ann has 32 apples. " * 2000
+    session = open_session({"context": context})
+    code = """
+import datetime, decimal, dataclasses
+@dataclasses.dataclass
+class Result:
+    total: int
+result = Result(context.count("apples"))
+alias, day, price = context, datetime.date(2026, 1, 2), decimal.Decimal("12.50")
+people = [word for word in context[:18].split() if word.istitle()]
+print("counted", result.total)
+"""
+    printed = session.run(code)
+    outputs = {"total": 2000, "day": datetime.date(2026, 1, 2), "price": 12.5, "people": ["Ann"]}
+    findings = look(outputs, session.variables(), [cell(1, printed.text, code)], {"context": context})
+    assert findings.in_variables
+    named = [(one.path, one.variable) for one in findings.evidence if one.kind == "variable"]
+    assert named == [("/total", "result"), ("/day", "day"), ("/price", "price"), ("/people", "people")]
+    assert [one.quote for one in findings.evidence if one.kind == "history"] == ["2000"]
 
 
 # What says nothing by itself -----------------------------------------------------------------------------------------

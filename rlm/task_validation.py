@@ -1,0 +1,169 @@
+"""From what a document says to a checked section, with every mistake in words, at its line and column."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import pydantic
+from pydantic_core import ErrorDetails
+
+from .task_problems import TaskProblem, suggestion
+from .task_schema import ScriptFile, TaskFile, json_schema
+from .task_yaml import Document, Path, step_into
+from .value_checks import preview
+
+M = TypeVar("M", bound=pydantic.BaseModel)
+
+_SECRET = re.compile(
+    r"(.*[_-])?(api[_-]?key|key|token|secret|password|credentials?|authorization|bearer)$", re.IGNORECASE
+)
+_ADVICE = "a key never stands in the file; name the variable that holds it: `api_key_env: OPENAI_API_KEY`"
+_WORDS = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+_EXAMPLES = {"signature": '`signature: "doc: str -> answer: str"`', "main": "`main:` with a list of replies"}
+
+
+def validate_task(document: Document) -> tuple[TaskFile | None, list[TaskProblem], set[Path]]:
+    """The file as far as it is right, what is wrong, and which parts were left out because of it."""
+    value = document.value
+    if not isinstance(value, dict):
+        message = "a task file is a mapping that begins with `signature:`; `rlm init` writes an example"
+        return None, [document.problem(message, document.value_place(()))], set()
+    # A section whose lines are all comments is null; it means what leaving it out means.
+    given = {key: inner for key, inner in value.items() if inner is not None}
+    problems, bad = _secrets(document, given)
+    given = _without(given, bad)
+    try:
+        return TaskFile.model_validate(given), problems, bad
+    except pydantic.ValidationError as error:
+        faults = error.errors(include_url=False)
+    for fault in faults:
+        path = _path(given, fault)
+        problems.append(_explain(document, given, fault, path))
+        # One bad input does not keep the others from being read.
+        bad.add(path[:2] if path[0] == "inputs" and len(path) > 1 else path[:1])
+    try:
+        return TaskFile.model_validate(_without(given, bad)), problems, bad
+    except pydantic.ValidationError:
+        return None, problems, bad
+
+
+def validate_script(document: Document) -> list[TaskProblem]:
+    """What is wrong with a file of replies."""
+    try:
+        ScriptFile.model_validate(document.value)
+    except pydantic.ValidationError as error:
+        found = error.errors(include_url=False)
+        return [_explain(document, document.value, fault, _path(document.value, fault)) for fault in found]
+    return []
+
+
+def dotted(path: Path) -> str:
+    """A path as people write it: `inputs.rows[2].name`."""
+    made = ""
+    for step in path:
+        made += f"[{step}]" if isinstance(step, int) else f".{step}" if made else str(step)
+    return made or "the file"
+
+
+def _secrets(document: Document, given: dict[str, Any]) -> tuple[list[TaskProblem], set[Path]]:
+    """Keys that stand in the file. They are reported without their values."""
+    found = [path for path in _keys(given.get("models"), ("models",)) if _SECRET.fullmatch(str(path[-1]))]
+    problems = [document.problem(f"{dotted(path)}: {_ADVICE}", document.key_place(path)) for path in found]
+    return problems, set(found)
+
+
+def _keys(value: Any, path: Path) -> Iterator[Path]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield (*path, key)
+            yield from _keys(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _keys(inner, (*path, index))
+
+
+def _without(value: Any, paths: set[Path]) -> Any:
+    """A copy without the mapping entries at some paths."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _without(inner, {path[1:] for path in paths if path[0] == key and len(path) > 1})
+        for key, inner in value.items()
+        if (key,) not in paths
+    }
+
+
+def _path(value: Any, fault: ErrorDetails) -> Path:
+    """Where a fault is. Pydantic's `loc` also names branches, which the file does not have."""
+    path: list[str | int] = []
+    for step in fault["loc"]:
+        there, inner = step_into(value, step)
+        if there:
+            value = inner
+            path.append(step)
+    if fault["type"] == "missing":
+        path.append(fault["loc"][-1])
+    return tuple(path)
+
+
+def _explain(document: Document, value: Any, fault: ErrorDetails, path: Path) -> TaskProblem:
+    name = dotted(path)
+    if fault["type"] == "extra_forbidden":
+        hint = suggestion(str(path[-1]), _known(path[:-1]) if "signature" in value else ())
+        if path[0] == "inputs":
+            hint += " (to give this mapping as it is, write it under `value:`)"
+        return document.problem(f"{name} is not known{hint}", document.key_place(path))
+    if fault["type"] == "missing":
+        example = _EXAMPLES.get(str(path[-1]))
+        return document.problem(f"{name} is missing" + (f"; add {example}" if example else ""), document.key_place(path))
+    place = document.value_place(path)
+    if fault["type"] == "value_error":
+        return document.problem(f"{name}: {fault['msg'].removeprefix('Value error, ')}", place)
+    if fault["type"] == "string_pattern_mismatch":
+        return document.problem(f"{name} must be `module:function`, not {preview(fault['input'])}", place)
+    wanted = _WORDS.get(fault["type"]) or fault["msg"].removeprefix("Input should be ")
+    hint = ""
+    if fault["type"] == "literal_error" and isinstance(fault["input"], str):
+        close = suggestion(fault["input"], re.findall(r"'([^']*)'", wanted))
+        hint = close if "did you mean" in close else ""
+    return document.problem(f"{name} must be {wanted}, not {preview(fault['input'])}{hint}", place)
+
+
+@functools.cache
+def _schema() -> dict[str, Any]:
+    return json_schema()
+
+
+def _known(path: Path) -> list[str]:
+    """The keys that the file may have at a path, as its JSON schema says."""
+    nodes = [_schema()]
+    for step in path:
+        nodes = [inner for node in nodes for inner in _below(node, step)]
+    return [key for node in nodes for key in node.get("properties", {})]
+
+
+def _below(node: dict[str, Any], step: str | int) -> Iterator[dict[str, Any]]:
+    inner = node.get("items") if isinstance(step, int) else node.get("properties", {}).get(step)
+    inner = inner or node.get("additionalProperties")
+    yield from _branches(inner) if isinstance(inner, dict) else ()
+
+
+def _branches(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if "$ref" in node:
+        node = _schema()["$defs"][node["$ref"].rsplit("/", 1)[-1]]
+    yield node
+    for branch in node.get("anyOf", ()):
+        yield from _branches(branch)

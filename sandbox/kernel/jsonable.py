@@ -1,0 +1,55 @@
+"""Values that code hands to the host and that JSON does not know: sets, dates, dataclasses, models, numpy numbers.
+
+They travel as `{"$type": "set", "$value": [...]}`. A host function gets the plain value; one that asks for it gets the
+type too, and can say "a set" where a set will not do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import pathlib
+import uuid
+from collections.abc import KeysView, ValuesView
+from typing import Any
+
+_TEXTS = (uuid.UUID, pathlib.PurePath, decimal.Decimal, fractions.Fraction)
+_MOMENTS = (datetime.date, datetime.time)  # a datetime is a date
+
+
+def tagged(value: Any) -> Any:
+    """What to write for a value that JSON does not know: for `json`'s `default`. `TypeError` if there is nothing."""
+    plain = _plain(value)
+    return {"$type": type(value).__name__, "$value": plain}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, _MOMENTS):
+        return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    if isinstance(value, set | frozenset):
+        return _in_order(value)
+    if isinstance(value, _TEXTS):
+        return str(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    for method in ("model_dump", "_asdict", "to_dict", "tolist"):  # pydantic, named tuples, pandas, numpy
+        convert = getattr(value, method, None)
+        if callable(convert) and not isinstance(value, type):
+            return convert()
+    if isinstance(value, KeysView | ValuesView | range):
+        return list(value)
+    raise TypeError(f"a {type(value).__name__} cannot be sent to the host")
+
+
+def _in_order(values: Any) -> list[Any]:
+    try:
+        return sorted(values)
+    except TypeError:
+        return list(values)
