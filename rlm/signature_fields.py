@@ -78,8 +78,11 @@ def make_model(name: str, description: str, fields: Iterable[Field]) -> type[Bas
         default = ... if field.required else field.default_value()
         made[field.name] = (field.type, pydantic.Field(default, description=field.description or None))
     config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
-    with allow_shadowing():
-        return pydantic.create_model(name, __config__=config, __doc__=description or None, **made)
+    try:
+        with allow_shadowing():
+            return pydantic.create_model(name, __config__=config, __doc__=description or None, **made)
+    except pydantic.PydanticUserError as error:
+        raise SignatureError(f"{name}: a field has a type that JSON cannot carry: {error.message}") from error
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ share its pages. Nothing is copied per session but what a kernel decodes for its
 
 from __future__ import annotations
 
+import builtins
 import ctypes
 import fcntl
 import json
@@ -13,6 +14,7 @@ import keyword
 import os
 import sys
 import tempfile
+import types
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -92,10 +94,8 @@ def check_name(name: str) -> None:
     """Inputs and functions become variables; their names must be able to."""
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
         raise InputError(f"{name!r} cannot be the name of an input or function: it must be a Python identifier")
-    if name.startswith("__"):
-        raise InputError(
-            f"{name!r} cannot be the name of an input or function: names with two underscores are Python's"
-        )
+    if name.startswith("__") and (hasattr(types, name) or hasattr(builtins, name)):
+        raise InputError(f"{name!r} cannot be the name of an input or function: it means something to Python")
 
 
 def _as_sealed(value: Any) -> _Sealed | None:

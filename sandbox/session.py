@@ -126,6 +126,15 @@ class Session:
             answer = exchange.ask({"op": "variables", "options": options})
         return read_variables(answer)
 
+    def set(self, **inputs: Any) -> None:
+        """Give the session more inputs, or new values for those it has. They count as memory of the session."""
+        for name in inputs:
+            data.check_name(name)
+        parcel = data.pack(inputs, by="descriptor" if self._link.carrier is not None else "buffer")
+        with self._one_at_a_time:
+            self._ensure_alive()
+            self._send_inputs(parcel, {})
+
     def interrupt(self) -> None:
         """Stop the cell that is running, from another thread. Its variables stay."""
         self._link.kernel.stop_cell()
@@ -154,18 +163,23 @@ class Session:
         return link
 
     def _load(self, parcel: data.Parcel, protected: list[str]) -> None:
+        """Everything that the session starts with."""
+        self._send_inputs(
+            parcel,
+            {
+                "functions": self._calls.describe(),
+                "protected": protected,
+                "helpers": self._helpers,
+                "policy": self._policy,
+                "output_bytes": self.limits.output_bytes,
+                "call_bytes": self.limits.call_bytes,
+            },
+        )
+
+    def _send_inputs(self, parcel: data.Parcel, more: dict[str, Any]) -> None:
         carrier = self._link.carrier
-        order = {
-            "op": "load",
-            "inputs": parcel.inputs,
-            "descriptors": len(parcel.large) if carrier is not None else 0,
-            "functions": self._calls.describe(),
-            "protected": protected,
-            "helpers": self._helpers,
-            "policy": self._policy,
-            "output_bytes": self.limits.output_bytes,
-            "call_bytes": self.limits.call_bytes,
-        }
+        count = len(parcel.large) if carrier is not None else 0
+        order = {"op": "load", "inputs": parcel.inputs, "descriptors": count, **more}
         buffers: list[bytes] = []
         if carrier is None:
             buffers = [one.read() for one in parcel.large]

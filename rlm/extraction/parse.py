@@ -17,8 +17,9 @@ from .reader import read, read_strict
 from .strings import Unreadable
 from .validation import Schema
 
-MAX_CHARS = 2_000_000
+MAX_CHARS = 1_000_000
 _REREADING = 4  # how often, at most, the walk may go over the text again before it gives up
+_MAX_OPENINGS = 20_000  # more than this is no answer
 _STRICT_TRIALS = 50  # the standard library counts lines from the start of the text each time it fails
 
 _THOUGHT = re.compile(r"<(think|thinking|reasoning|thought)>", re.IGNORECASE)
@@ -48,6 +49,7 @@ class _Span:
     fault: str = ""  # why it cannot be read
     broken_at: int = 0
     unfinished: bool = False
+    thought: bool = False
 
 
 def parse(text: str, schema: Schema, *, truncated: bool = False) -> Any:
@@ -89,7 +91,8 @@ def _search(text: str, schema: Schema) -> Any:
     spans = list(_walk(text, schema))
     last = next((span for span in reversed(spans) if _is_attempt(span, text, schema)), None)
     if last is None:  # nothing has a name of the schema in it: then the last thing of the right type decides
-        last = next((s for s in reversed(spans) if not s.fault and schema.takes_type_of(s.value)), None)
+        readable = (span for span in reversed(spans) if not span.fault and not span.thought)
+        last = next((span for span in readable if schema.takes_type_of(span.value)), None)
     if last is None or _OPEN_FENCE.search(text[-60:]):
         return _scalar(text, schema)
     if last.unfinished:
@@ -116,7 +119,7 @@ def _scalar(text: str, schema: Schema) -> Any:
                     return _checked(value, schema)
     if _OPEN_FENCE.search(text[-60:]):
         raise ParseError("truncated", "the answer stops before its end: a fence is opened and nothing is in it")
-    raise ParseError("no_json", f"there is no {schema.root_words} in the answer")
+    raise ParseError("no_json", f"there is no JSON value in the answer; expected {schema.root_words}")
 
 
 def _without_orphan(text: str) -> str:
@@ -131,7 +134,7 @@ def _without_orphan(text: str) -> str:
 
 def _walk(text: str, schema: Schema) -> Iterator[_Span]:
     """Everything that opens like an answer, in order. Each part of the text is read a bounded number of times."""
-    position, faults, allowance = 0, 0, _REREADING * len(text) + 10_000
+    position, openings, faults, allowance = 0, 0, 0, _REREADING * len(text) + 10_000
     fences = [match.start() for match in _FENCE.finditer(text)]
     while match := _START.search(text, position):
         start, opener = match.start(), match.group()
@@ -141,10 +144,14 @@ def _walk(text: str, schema: Schema) -> Iterator[_Span]:
                 yield _Span(start, len(text), fault="the thinking has no end", unfinished=True)
                 return
             position = close.end()
+            yield _Span(start, position, thought=True)
             continue
         if not (_OBJECT if opener == "{" else _LIST).match(text, start):
             position = start + 1
             continue
+        openings += 1
+        if openings > _MAX_OPENINGS:
+            raise ParseError("invalid", f"more than {_MAX_OPENINGS:,} things in the answer look like JSON")
         try:
             value, position = read(text, start, strict_first=faults < _STRICT_TRIALS)
         except Unreadable as error:
@@ -190,6 +197,8 @@ def _broken_end(text: str, start: int, limit: int) -> int | None:
 
 
 def _is_attempt(span: _Span, text: str, schema: Schema) -> bool:
+    if span.thought:
+        return False
     if span.fault:
         part = text[span.start : span.end]
         return span.unfinished or not schema.names or any(name in part for name in schema.names)

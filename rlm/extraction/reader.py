@@ -207,6 +207,6 @@ class _Reader:
         return self.text[position] if position < self.size else ""
 
     def _shown(self, position: int) -> str:
-        if position >= self.size or self.text[position:] == "/":  # the first half of a comment is an end, too
+        if position >= self.size or (position == self.size - 1 and self.text[position] == "/"):  # half a comment
             raise Unreadable(position, "it ends before it is complete", unfinished=True)
         return repr(self.text[position : position + 20])

@@ -134,7 +134,7 @@ class Calls:
         if error is not None:
             kind = _NAMED.get(error["name"])
             if kind is None:
-                kind = _NAMED[error["name"]] = type(str(error["name"]), (HostError,), {"__module__": "host"})
+                kind = _NAMED[error["name"]] = type(str(error["name"]), (HostError,), {"__module__": "builtins"})
             raise kind(error["message"])
         return answer.get("value")
 

@@ -347,7 +347,7 @@ class Kernel:
         descriptors = self._calls.take_descriptors(count) if count and self._calls is not None else []
         values = bind(data.get("inputs", []), descriptors, buffers)
         self._cells.namespace.update(values)
-        self._inputs = frozenset(values)
+        self._inputs |= values.keys()
         # An input may be called `input` or `vars`; the policy lets code read such a name only if it is reserved.
         names = frozenset(data.get("protected", [])) | (values.keys() & policy_words.BUILTINS.keys())
         self._reserved.update((name, values[name]) for name in names)

@@ -18,6 +18,7 @@ import pytest
 
 from . import hosts
 from .hosts import Box, HostProcess
+from .listeners import Listeners, everywhere
 
 _TIERS = ("namespaces", "landlock")
 _NEEDED = {
@@ -26,6 +27,7 @@ _NEEDED = {
 }
 _MARKS = {
     "needs_root": "the test must be root to see what it has to see",
+    "any_user": "who the host runs as makes no difference: the attempt is made once, as whom the tests run",
     "needs_cgroup": "nothing but a control group can prevent this",
     "layers(*names)": "the layers that the attempt is made against, for whichever user has them",
 }
@@ -64,7 +66,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "variant" in metafunc.fixturenames:
         metafunc.parametrize("variant", VARIANTS, ids=str, scope="session")
     elif "user" in metafunc.fixturenames:
-        metafunc.parametrize("user", ["root", "ordinary"], scope="session")
+        metafunc.parametrize("user", ["root", "ordinary"], indirect=True, scope="session")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -94,6 +96,8 @@ def _why_not(item: pytest.Item) -> str:
         return str(variant.missing)
     if why := hosts.users()[user]:
         return why
+    if item.get_closest_marker("any_user") and (user == "root") != (os.geteuid() == 0):
+        return "made once"
     if item.get_closest_marker("needs_root") and os.geteuid() != 0:
         return "the tests do not run as root"
     if item.get_closest_marker("needs_cgroup") and not hosts.layers(user).get("cgroup"):
@@ -159,13 +163,15 @@ def host_of() -> Iterator[Callable[[str], HostProcess]]:
 
 
 @pytest.fixture
-def host(variant: Variant, host_of: Callable[[str], HostProcess]) -> HostProcess:
-    return host_of(variant.user)
+def host(request: pytest.FixtureRequest, host_of: Callable[[str], HostProcess]) -> HostProcess:
+    """The host of the user that the test is for."""
+    params = request.node.callspec.params
+    return host_of(params["variant"].user if "variant" in params else params["user"])
 
 
 @pytest.fixture
 def fresh_host(variant: Variant) -> Iterator[HostProcess]:
-    """A host of the test's own, which it may bring down."""
+    """A host of the test's own, which it may bring down, or whose memory it measures."""
     host = HostProcess(variant.user)
     yield host
     host.close()
@@ -251,6 +257,13 @@ def secret(planted: Callable[[int], Planted], host: HostProcess) -> Planted:
 
 
 @pytest.fixture
+def listeners(planted: Callable[[int], Planted], host: HostProcess) -> Iterator[Listeners]:
+    ears = everywhere(planted(host.uid).directory)
+    yield ears
+    ears.close()
+
+
+@pytest.fixture
 def victim(host: HostProcess) -> Iterator[subprocess.Popen[bytes]]:
     """A process of the host's user with a secret in its environment and in its memory."""
     options = {"user": host.uid, "group": host.uid, "extra_groups": []} if os.geteuid() == 0 else {}
@@ -269,3 +282,9 @@ def victim(host: HostProcess) -> Iterator[subprocess.Popen[bytes]]:
     yield process
     process.kill()
     process.communicate()
+
+
+@pytest.fixture(scope="session")
+def user(request: pytest.FixtureRequest) -> str:
+    """Who the host runs as, where no tier is asked for."""
+    return str(request.param)

@@ -14,7 +14,7 @@ from .hosts import Box, Ended, children, eventually, open_files, runs, threads
 MB = 1 << 20
 
 
-def _watch(box: Box, code: str, look: Callable[[], int], *, timeout: float = 2.0) -> tuple[Ended, int]:
+def watch(box: Box, code: str, look: Callable[[], int], *, timeout: float = 2.0) -> tuple[Ended, int]:
     """Run a cell; how it ended, and the most that was seen from outside while it ran."""
     box.start(code, timeout=timeout)
     most, end = 0, time.monotonic() + timeout + 0.5
@@ -24,7 +24,7 @@ def _watch(box: Box, code: str, look: Callable[[], int], *, timeout: float = 2.0
     return box.finish(30), most
 
 
-def _memory(pid: int) -> int:
+def memory_together(pid: int) -> int:
     """What a kernel and everything that it started have in memory for themselves."""
     total = 0
     for one in (pid, *children(pid)):
@@ -74,7 +74,7 @@ _FORKS = {
 @pytest.mark.parametrize("bomb", _FORKS)
 def test_a_fork_bomb(open_box, host, bomb):
     box = open_box(limits={"processes": 12, "cell_seconds": 1.5})
-    _, most = _watch(box, _FORKS[bomb], lambda: _population(box.pid))
+    _, most = watch(box, _FORKS[bomb], lambda: _population(box.pid))
     assert most <= 12 + 4
     descendants = children(box.pid)
     box.close()
@@ -84,7 +84,7 @@ def test_a_fork_bomb(open_box, host, bomb):
 
 def test_a_thread_bomb(open_box):
     box = open_box(limits={"processes": 12, "cell_seconds": 2.0})
-    ended, most = _watch(
+    ended, most = watch(
         box,
         "import threading, time\n"
         "threading.stack_size(32768)\n"
@@ -136,7 +136,7 @@ _MEMORY = {
 @pytest.mark.parametrize("bomb", _MEMORY)
 def test_a_memory_bomb(open_box, host, bomb):
     box = open_box(limits={"memory_bytes": 96 * MB, "cell_seconds": 3.0})
-    _, most = _watch(box, _MEMORY[bomb], lambda: _memory(box.pid), timeout=4.0)
+    _, most = watch(box, _MEMORY[bomb], lambda: memory_together(box.pid), timeout=4.0)
     assert most < 96 * MB + 128 * MB
     assert Box(host, box.isolation).run("1 + 1").value == "2"
 
@@ -145,7 +145,7 @@ def test_a_memory_bomb(open_box, host, bomb):
 def test_memory_of_many_processes_together(open_box, host):
     """Each within its own limit."""
     box = open_box(limits={"memory_bytes": 96 * MB, "file_bytes": 16 * MB, "processes": 16, "cell_seconds": 3.0})
-    _, most = _watch(
+    _, most = watch(
         box,
         "import os, time\n"
         "for _ in range(12):\n"
@@ -156,7 +156,7 @@ def test_memory_of_many_processes_together(open_box, host):
         "            while True:\n                x.append(bytearray(b'x' * (1 << 20)))\n"
         "        except MemoryError:\n            time.sleep(60)\n"
         "time.sleep(60)",
-        lambda: _memory(box.pid),
+        lambda: memory_together(box.pid),
         timeout=3.0,
     )
     assert most < (96 + 16 + 128 + 32) * MB
@@ -240,7 +240,7 @@ _DISK = {
 @pytest.mark.parametrize("bomb", _DISK)
 def test_a_disk_bomb(open_box, host, bomb):
     box = open_box(limits={"file_bytes": 8 * MB, "cell_seconds": 3.0})
-    ended, most = _watch(box, _DISK[bomb], lambda: _disk(box), timeout=3.0)
+    ended, most = watch(box, _DISK[bomb], lambda: _disk(box), timeout=3.0)
     # The host looks a few times a second; what is written between two looks is not prevented.
     assert most < 300 * MB
     assert ended.error is not None
@@ -253,7 +253,7 @@ def test_a_disk_bomb(open_box, host, bomb):
 def test_a_hidden_disk_bomb_is_found(open_box, host, bomb):
     """Files that a look at the scratch directory does not show count as well."""
     box = open_box(limits={"file_bytes": 4 * MB, "cell_seconds": 10.0})
-    ended, _ = _watch(box, _DISK[bomb], lambda: 0, timeout=3.0)
+    ended, _ = watch(box, _DISK[bomb], lambda: 0, timeout=3.0)
     assert ended.limit == "FileLimit"
 
 

@@ -7,6 +7,8 @@ import pytest
 from .hosts import Box, eventually, runs
 from .test_frames import MB, _attack, _goes_on
 
+pytestmark = pytest.mark.any_user
+
 _MALFORMED = {
     "a-gigabyte-announced": "struct.pack('!I', 1 << 30)",
     "four-gigabytes-announced": "struct.pack('!I', (1 << 32) - 1) + b'{}'",

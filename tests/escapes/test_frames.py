@@ -6,6 +6,7 @@ import pytest
 
 from .hosts import Box, Ended, HostProcess, Raised, eventually, runs
 
+pytestmark = pytest.mark.any_user
 MB = 1 << 20
 
 _TAKE_APART = """

@@ -6,6 +6,8 @@ import pytest
 
 from .hosts import Box, eventually, runs
 
+pytestmark = pytest.mark.any_user
+
 _IGNORE = (
     "import signal\n"
     "for number in range(1, 65):\n"

@@ -333,6 +333,11 @@ def test_what_json_cannot_carry_is_named() -> None:
             Signature.of("-> x: Any").check_outputs({"x": value})
 
 
+def test_an_output_type_that_json_cannot_carry_is_refused() -> None:
+    with pytest.raises(SignatureError, match="TOutputs: a field has a type that JSON cannot carry"):
+        _ = Signature("T", "", (), (Field("x", threading.Thread),)).output_model
+
+
 def test_what_is_no_object_is_refused() -> None:
     for value in ("text", [1], None, '{"answer": 1'):
         with pytest.raises(InvalidOutputs):

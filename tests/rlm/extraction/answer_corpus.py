@@ -49,7 +49,22 @@ TREE = Schema(  # every inner object is a valid answer by itself: the hardest ca
 )
 ROWS = Schema({"type": "array", "items": {"type": "object", "properties": {"id": {"type": "integer"}}}})
 
-WORDS = ["Ada", "it's", "Zürich", "a, b", "x: y", "{braces}", "[1]", "über", "100%", "// not", "# no", "C:/tmp", "日本", ""]
+WORDS = [
+    "Ada",
+    "it's",
+    "Zürich",
+    "a, b",
+    "x: y",
+    "{braces}",
+    "[1]",
+    "über",
+    "100%",
+    "// not",
+    "# no",
+    "C:/tmp",
+    "日本",
+    "",
+]
 PROSE = [
     "Here is the answer.",
     "I looked at items [1] and [2], see {x | x > 0}.",

@@ -20,7 +20,7 @@ from yaml.reader import Reader, ReaderError
 from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
-from .task_problems import TaskError, TaskProblem
+from .problems import TaskError, TaskProblem
 
 MAX_BYTES = 500_000
 _MAX_DEPTH = 40
@@ -175,7 +175,7 @@ class _Loader(Reader, Scanner, Parser, Composer, _Resolver):
         self._depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        event = self.peek_event()
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, AliasEvent):
             message = f"*{event.anchor}: aliases are not read here; write the value again"
             raise ComposerError(None, None, message, event.start_mark)

@@ -5,20 +5,18 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import pydantic
 from pydantic_core import ErrorDetails
 
-from .task_problems import TaskProblem, suggestion
-from .task_schema import ScriptFile, TaskFile, json_schema
-from .task_yaml import Document, Path, step_into
-from .value_checks import preview
-
-M = TypeVar("M", bound=pydantic.BaseModel)
+from ..value_checks import preview
+from .places import Document, Path, step_into
+from .problems import TaskProblem, suggestion
+from .schema import ScriptFile, TaskFile, json_schema
 
 _SECRET = re.compile(
-    r"(.*[_-])?(api[_-]?key|key|token|secret|password|credentials?|authorization|bearer)$", re.IGNORECASE
+    r"(?!max_)(.*[_-])?(api[_-]?key|key|token|secret|password|credentials?|authorization|bearer)", re.IGNORECASE
 )
 _ADVICE = "a key never stands in the file; name the variable that holds it: `api_key_env: OPENAI_API_KEY`"
 _WORDS = {
@@ -51,7 +49,7 @@ def validate_task(document: Document) -> tuple[TaskFile | None, list[TaskProblem
         faults = error.errors(include_url=False)
     for fault in faults:
         path = _path(given, fault)
-        problems.append(_explain(document, given, fault, path))
+        problems.append(_explain(document, _schema_of(TaskFile), fault, path))
         # One bad input does not keep the others from being read.
         bad.add(path[:2] if path[0] == "inputs" and len(path) > 1 else path[:1])
     try:
@@ -65,8 +63,8 @@ def validate_script(document: Document) -> list[TaskProblem]:
     try:
         ScriptFile.model_validate(document.value)
     except pydantic.ValidationError as error:
-        found = error.errors(include_url=False)
-        return [_explain(document, document.value, fault, _path(document.value, fault)) for fault in found]
+        schema, value = _schema_of(ScriptFile), document.value
+        return [_explain(document, schema, fault, _path(value, fault)) for fault in error.errors(include_url=False)]
     return []
 
 
@@ -119,51 +117,58 @@ def _path(value: Any, fault: ErrorDetails) -> Path:
     return tuple(path)
 
 
-def _explain(document: Document, value: Any, fault: ErrorDetails, path: Path) -> TaskProblem:
+def _explain(document: Document, schema: dict[str, Any], fault: ErrorDetails, path: Path) -> TaskProblem:
     name = dotted(path)
     if fault["type"] == "extra_forbidden":
-        hint = suggestion(str(path[-1]), _known(path[:-1]) if "signature" in value else ())
+        hint = suggestion(str(path[-1]), _known(schema, path[:-1]))
         if path[0] == "inputs":
             hint += " (to give this mapping as it is, write it under `value:`)"
         return document.problem(f"{name} is not known{hint}", document.key_place(path))
     if fault["type"] == "missing":
         example = _EXAMPLES.get(str(path[-1]))
-        return document.problem(f"{name} is missing" + (f"; add {example}" if example else ""), document.key_place(path))
+        return document.problem(
+            f"{name} is missing" + (f"; add {example}" if example else ""), document.key_place(path)
+        )
     place = document.value_place(path)
     if fault["type"] == "value_error":
         return document.problem(f"{name}: {fault['msg'].removeprefix('Value error, ')}", place)
-    if fault["type"] == "string_pattern_mismatch":
-        return document.problem(f"{name} must be `module:function`, not {preview(fault['input'])}", place)
     wanted = _WORDS.get(fault["type"]) or fault["msg"].removeprefix("Input should be ")
     hint = ""
     if fault["type"] == "literal_error" and isinstance(fault["input"], str):
         close = suggestion(fault["input"], re.findall(r"'([^']*)'", wanted))
         hint = close if "did you mean" in close else ""
-    return document.problem(f"{name} must be {wanted}, not {preview(fault['input'])}{hint}", place)
+    return document.problem(f"{name} must be {wanted}, not {_shown(fault['input'])}{hint}", place)
+
+
+def _shown(value: Any) -> str:
+    # What a list or a mapping holds is left out: under `models` it could be a key.
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "a mapping"
+    return preview(value)
 
 
 @functools.cache
-def _schema() -> dict[str, Any]:
-    return json_schema()
+def _schema_of(model: type[pydantic.BaseModel]) -> dict[str, Any]:
+    return json_schema(model)
 
 
-def _known(path: Path) -> list[str]:
+def _known(schema: dict[str, Any], path: Path) -> list[str]:
     """The keys that the file may have at a path, as its JSON schema says."""
-    nodes = [_schema()]
+    nodes = [schema]
     for step in path:
-        nodes = [inner for node in nodes for inner in _below(node, step)]
+        nodes = [inner for node in nodes for inner in _below(schema, node, step)]
     return [key for node in nodes for key in node.get("properties", {})]
 
 
-def _below(node: dict[str, Any], step: str | int) -> Iterator[dict[str, Any]]:
+def _below(schema: dict[str, Any], node: dict[str, Any], step: str | int) -> Iterator[dict[str, Any]]:
     inner = node.get("items") if isinstance(step, int) else node.get("properties", {}).get(step)
     inner = inner or node.get("additionalProperties")
-    yield from _branches(inner) if isinstance(inner, dict) else ()
+    yield from _branches(schema, inner) if isinstance(inner, dict) else ()
 
 
-def _branches(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _branches(schema: dict[str, Any], node: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if "$ref" in node:
-        node = _schema()["$defs"][node["$ref"].rsplit("/", 1)[-1]]
+        node = schema["$defs"][node["$ref"].rsplit("/", 1)[-1]]
     yield node
     for branch in node.get("anyOf", ()):
-        yield from _branches(branch)
+        yield from _branches(schema, branch)

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, field_validator, model_validator
 from pydantic.json_schema import GenerateJsonSchema
 
 from sandbox import Limits
 
-from .task_units import Duration, Size
-from .triggers import FallbackTrigger
+from ..triggers import FallbackTrigger
+from .units import Duration, Size
 
 _LIMITS = Limits()
 _TRIGGER = FallbackTrigger()
-_REFERENCE = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
+_REFERENCE = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,60}")
 
 
@@ -118,7 +118,9 @@ class ModelFile(_Section):
     @classmethod
     def _is_a_name(cls, value: str | None) -> str | None:
         if value is not None and not _VARIABLE.fullmatch(value):
-            raise ValueError("this is the name of an environment variable, such as OPENAI_API_KEY, never the key itself")
+            raise ValueError(
+                "this is the name of an environment variable, such as OPENAI_API_KEY, never the key itself"
+            )
         return value
 
     @field_validator("api_base")
@@ -168,7 +170,8 @@ class BudgetFile(_Section):
     """The limits of a run. When one is reached, the outputs are extracted from what there is."""
 
     preset: Literal["strict", "lenient"] | None = Field(
-        None, description="Start from `strict` (small tasks) or `lenient` (long ones); what stands beside it is changed."
+        None,
+        description="Start from `strict` (small tasks) or `lenient` (long ones); what stands beside it is changed.",
     )
     max_iterations: int = Field(_TRIGGER.max_iterations, ge=0, description="How often the model may write code.")
     max_llm_calls: int = Field(_TRIGGER.max_llm_calls, ge=0, description="Calls to models from inside the code.")
@@ -216,11 +219,20 @@ class TaskFile(_Section):
     )
     models: Annotated[
         Annotated[str, Tag("<text>")] | Annotated[ModelsFile, Tag("<mapping>")], Discriminator(_text_or_mapping)
-    ] = Field(default_factory=ModelsFile, description="The model; or one each for main, sub and extraction.")
-    budget: BudgetFile = Field(default_factory=BudgetFile, description="The limits of the run.")
-    sandbox: SandboxFile = Field(default_factory=SandboxFile, description="The limits of the code.")
-    tools: list[Annotated[str, Field(pattern=_REFERENCE)]] = Field(
-        default_factory=list, description="Functions that the code may call: `module:function`.", examples=[["kit:look_up"]]
+    ] = Field(
+        default_factory=lambda: ModelsFile.model_validate({}),
+        description="The model; or one each for main, sub and extraction.",
+    )
+    budget: BudgetFile = Field(
+        default_factory=lambda: BudgetFile.model_validate({}), description="The limits of the run."
+    )
+    sandbox: SandboxFile = Field(
+        default_factory=lambda: SandboxFile.model_validate({}), description="The limits of the code."
+    )
+    tools: list[Annotated[str, WithJsonSchema({"type": "string", "pattern": _REFERENCE})]] = Field(
+        default_factory=list,
+        description="Functions that the code may call: `module:function`.",
+        examples=[["kit:look_up"]],
     )
     checks: list[str] = Field(
         default_factory=list,
@@ -234,7 +246,10 @@ class ScriptFile(_Section):
     """The replies of a scripted model."""
 
     main: list[str] = Field(description="Replies in order, each with its code in a fence.")
-    sub: list[str] | dict[str, str] = Field(
+    sub: Annotated[
+        Annotated[list[str], Tag("<list>")] | Annotated[dict[str, str], Tag("<mapping>")],
+        Discriminator(lambda value: "<mapping>" if isinstance(value, dict) else "<list>"),
+    ] = Field(
         default_factory=list,
         description="Answers to `llm_query`: in order, or by a part of the prompt (`*` is any other).",
     )
@@ -253,7 +268,8 @@ class _EditorSchema(GenerateJsonSchema):
         return False
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema(model: type[BaseModel] = TaskFile) -> dict[str, Any]:
     """The JSON schema of a task file, for editors."""
-    made = TaskFile.model_json_schema(schema_generator=_EditorSchema)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": "rlm task"}
+    made = model.model_json_schema(schema_generator=_EditorSchema)
+    title = "rlm task" if model is TaskFile else model.__name__
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": title}

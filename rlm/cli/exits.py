@@ -1,0 +1,101 @@
+"""How the command line ends: exit codes, and what is said about errors. The only place where exceptions become codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+ANSWERED = 0
+NO_ANSWER = 1
+USAGE = 2
+INTERNAL = 3
+ENVIRONMENT = 4
+INTERRUPTED = 130
+
+EPILOG = """\b
+Exit codes: 0 answered, 1 no acceptable answer, 2 bad file or usage, 3 internal error,
+4 environment (no isolation, missing key or package), 130 interrupted."""
+
+_OURS = ("rlm", "sandbox")
+
+
+class EnvironmentProblem(Exception):
+    """Something that this machine lacks; the message says what to do about it."""
+
+
+def guard(command: click.Command, arguments: Sequence[str] | None) -> int:
+    """Run a command; whatever becomes of it is an exit code."""
+    try:
+        code = command.main(None if arguments is None else list(arguments), prog_name="rlm", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else ANSWERED
+    except click.ClickException as error:
+        error.show()
+        return USAGE
+    except (click.Abort, KeyboardInterrupt):
+        _say("Interrupted.")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone. Python would complain about that once more when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return NO_ANSWER
+    except Exception as error:
+        return explain(error)
+
+
+def explain(error: Exception) -> int:
+    """Say what went wrong, on standard error, and give its exit code."""
+    from sandbox.errors import IsolationUnavailable, KernelStartError
+
+    from ..tasks.problems import TaskError
+
+    if isinstance(error, TaskError):
+        _say("\n".join(map(str, error.problems)))
+        return USAGE
+    if isinstance(error, EnvironmentProblem):
+        _say(f"rlm: {error}")
+        return ENVIRONMENT
+    if isinstance(error, IsolationUnavailable | KernelStartError):
+        _say(f"rlm: {error}\n`rlm doctor` says what works here and how to change it.")
+        return ENVIRONMENT
+    if isinstance(error, ModuleNotFoundError) and (error.name or "rlm").partition(".")[0] not in _OURS:
+        _say(f"rlm: the package {error.name!r} is missing; `{missing_package_advice()}` installs everything.")
+        return ENVIRONMENT
+    if os.environ.get("RLM_DEBUG") == "1":
+        traceback.print_exception(error)
+    else:
+        what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        _say(
+            f"rlm: internal error{_place_of(error)}: {what}. Please report it with what "
+            "`rlm doctor` and the same command with RLM_DEBUG=1 print."
+        )
+    return INTERNAL
+
+
+def missing_package_advice() -> str:
+    """How to install this package with all that it needs."""
+    return f"{Path(sys.executable).name} -m pip install --upgrade rlm-kernel"
+
+
+def _place_of(error: Exception) -> str:
+    """Where in our code it happened."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if Path(frame.filename).parts[-2:-1] and _is_ours(frame.filename)]
+    if not ours:
+        return ""
+    parts = Path(ours[-1].filename).parts
+    start = max(index for index, part in enumerate(parts) if part in _OURS)
+    return f" in {'/'.join(parts[start:])}:{ours[-1].lineno}"
+
+
+def _is_ours(filename: str) -> bool:
+    return any(part in _OURS for part in Path(filename).parts[:-1])
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)

@@ -1,0 +1,86 @@
+"""Options that `run` and `check` share: what the command line says in place of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from ..tasks import Overrides
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Duration(click.ParamType):
+    """Seconds, or `5m`."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from ..tasks.units import parse_duration
+
+        try:
+            return parse_duration(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+_WHOLE = click.IntRange(min=0)
+_BUDGET: tuple[tuple[str, click.ParamType, str], ...] = (
+    ("max_iterations", _WHOLE, "How often the model may write code."),
+    ("max_llm_calls", _WHOLE, "Calls to models from inside the code."),
+    ("max_duration", _Duration(), "The whole run: seconds, or 5m, 1h30m."),
+    ("max_tokens", _WHOLE, "All models together."),
+    ("max_cost_usd", click.FloatRange(min=0), "All models together, where prices are known."),
+    ("max_consecutive_errors", _WHOLE, "Iterations in a row that end in an error."),
+)
+_METAVARS = {"max_duration": "TIME", "max_cost_usd": "USD"}
+_MODELS = (
+    ("model", "main", "The model that writes the code, such as openai/gpt-5-mini."),
+    ("sub_model", "sub", "The model that answers llm_query."),
+    ("extraction_model", "extraction", "The model that extracts."),
+)
+
+
+def task_options(function: F) -> F:
+    """The task file, and everything of it that can be said otherwise."""
+    for name, kind, text in reversed(_BUDGET):
+        flag = "--" + name.replace("_", "-")
+        function = click.option(flag, type=kind, metavar=_METAVARS.get(name, "N"), help=text)(function)
+    for name, _, text in reversed(_MODELS):
+        function = click.option("--" + name.replace("_", "-"), metavar="MODEL", help=text)(function)
+    function = click.option(
+        "-i",
+        "--input",
+        "inputs",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=_pairs,
+        help="An input: text (or JSON, where the signature asks for it), @FILE, or @- for standard input. Repeatable.",
+    )(function)
+    return click.argument("task_file", type=click.Path(dir_okay=False), metavar="TASK.YAML")(function)
+
+
+def overrides(options: Mapping[str, Any]) -> Overrides:
+    """What was said, for `rlm.tasks.load`."""
+    from ..tasks import Overrides
+
+    return Overrides(
+        inputs=options["inputs"],
+        models={role: options[name] for name, role, _ in _MODELS if options[name]},
+        budget={name: options[name] for name, _, _ in _BUDGET if options[name] is not None},
+    )
+
+
+def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    made: dict[str, str] = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals or not name.isidentifier():
+            raise click.BadParameter(f"{value[:60]!r} is not NAME=VALUE, as in -i doc=@report.txt", ctx, param)
+        if name in made:
+            raise click.BadParameter(f"{name!r} is given twice", ctx, param)
+        made[name] = text
+    return made

@@ -1,0 +1,70 @@
+"""The fallback: outputs out of the history and the live variables of a run that did not submit, and their worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..budgets import FallbackReason
+from ..history import REPLHistoryEntry
+from ..results import Extracted, Failed
+from ..signatures import InvalidOutputs, Signature
+from .confidence import Scorer, score
+from .errors import MaxRetriesExceeded
+from .evidence import find_evidence
+from .orchestrator import AgentFn, ExtractionOrchestrator
+from .prompt import ExtractFallbackInputs, build, extraction_schema, settle_nulls, split_notes
+
+if TYPE_CHECKING:
+    from sandbox.results import Variable
+
+DEFAULT_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """How an extraction is made."""
+
+    agent_fn: AgentFn
+    max_attempts: int = DEFAULT_ATTEMPTS
+    scorer: Scorer = score
+    on_attempt: Callable[[int], None] = lambda number: None
+
+
+async def extract_fallback(
+    extraction: Extraction,
+    signature: Signature,
+    reason: FallbackReason,
+    history: Sequence[REPLHistoryEntry],
+    variables: Mapping[str, Variable],
+    inputs: Mapping[str, Any],
+) -> Extracted[Any] | Failed:
+    """The outputs with their evidence and confidence, or `Failed` with what there is. Raises what the model raises."""
+    given = ExtractFallbackInputs(history, variables, signature.outputs, str(reason))
+    orchestrator = ExtractionOrchestrator(extraction_schema(signature), max_attempts=extraction.max_attempts)
+    number = 0
+
+    async def ask(prompt: str) -> Any:
+        nonlocal number
+        number += 1
+        extraction.on_attempt(number)
+        return await extraction.agent_fn(prompt)
+
+    try:
+        value, _ = await orchestrator.extract(ask, build(given, signature))
+    except MaxRetriesExceeded as error:
+        why = f"{reason}; the extraction gave no usable answer in {error.attempts} attempts"
+        return Failed(why, error.best_invalid, tuple(history))
+    answer, notes = split_notes(value)
+    outputs, missing = settle_nulls(answer, signature)
+    if missing:
+        why = f"{reason}; no value was found for {', '.join(missing)}"
+        return Failed(f"{why} ({notes})" if notes else why, answer, tuple(history))
+    try:
+        typed = signature.check_outputs(outputs)
+    except InvalidOutputs as error:
+        return Failed(f"{reason}; what was extracted does not fit: {error}", answer, tuple(history))
+    findings = find_evidence(outputs, variables, history, inputs)
+    confidence = extraction.scorer(answer, findings)
+    return Extracted(typed, confidence, reason, notes, evidence=findings.evidence)

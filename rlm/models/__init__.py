@@ -1,0 +1,1 @@
+"""Language models: asking one, and those that answer from a file."""

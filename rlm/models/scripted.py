@@ -1,0 +1,96 @@
+"""A model that answers from a script: for tests and the first run. It is a real `dspy.LM` with an engine of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Script = Sequence[str] | Mapping[str, str]
+
+
+class ScriptEnded(Exception):
+    """The script has no answer to this request."""
+
+
+class ScriptedEngine:
+    """Answers in order from a list, or by what a prompt contains from a mapping (`*` is for everything else)."""
+
+    supports_response_schema = False
+    supported_params: frozenset[str] = frozenset()
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.requests: list[Any] = []
+        self._lock = threading.Lock()
+        self._next = 0
+
+    def complete(self, request: Any) -> Any:
+        """One answer."""
+        from dspy.lm15 import Message, Response, Usage
+
+        asked = "\n".join(message.text or "" for message in request.messages)
+        with self._lock:
+            self.requests.append(request)
+            text = self._answer(asked)
+        usage = Usage(input_tokens=len(asked) // 4, output_tokens=len(text) // 4)
+        return Response(None, request.model, Message.assistant(text or " "), "stop", usage)
+
+    def stream(self, request: Any) -> Iterator[Any]:
+        """The same answer, as a stream."""
+        from dspy.lm15 import response_to_events
+
+        return iter(response_to_events(self.complete(request)))
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _answer(self, asked: str) -> str:
+        if isinstance(self.script, Mapping):
+            for part, text in self.script.items():
+                if part != "*" and part in asked:
+                    return text
+            if "*" in self.script:
+                return self.script["*"]
+            raise ScriptEnded(f"the script has no answer to {asked[-200:]!r}")
+        if self._next >= len(self.script):
+            raise ScriptEnded(f"the script has {len(self.script)} answers; this is request {self._next + 1}")
+        self._next += 1
+        return self.script[self._next - 1]
+
+
+class AsyncScriptedEngine:
+    """The same script for asynchronous calls."""
+
+    def __init__(self, engine: ScriptedEngine) -> None:
+        self._engine = engine
+
+    async def complete(self, request: Any) -> Any:
+        """One answer."""
+        return self._engine.complete(request)
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+
+def scripted_lm(script: Script, name: str = "scripted/main") -> Any:
+    """A `dspy.LM` that answers from the script, and from nothing else."""
+    import dspy
+
+    engine = ScriptedEngine(script)
+    return dspy.LM(name, engine=engine, async_engine=AsyncScriptedEngine(engine), cache=False, num_retries=0)
+
+
+def load_script(path: Path) -> dict[str, Script]:
+    """The scripts in a file, by role: main, sub, extraction."""
+    import yaml
+
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(content, dict) or not set(content) <= {"main", "sub", "extraction"}:
+        raise ValueError(f"{path}: a script is a mapping with main, sub and extraction")
+    for role, script in content.items():
+        texts = script.values() if isinstance(script, dict) else script
+        if not isinstance(script, list | dict) or not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"{path}: {role} is a list of texts, or a mapping from part of a prompt to a text")
+    return content

@@ -1,0 +1,150 @@
+"""Predict: a signature as a `dspy.Module` whose calls are whole runs. dspy's optimizers see its inner predictor.
+
+answer = rlm.Predict("doc, question -> answer: int").run_with_fallback(doc=text, question="How many errors?")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import dspy
+from dspy.adapters.base import Adapter
+
+import sandbox
+
+from .budgets import FallbackTrigger
+from .extraction.confidence import Scorer, score
+from .models.ask import Answer, ModelError, ask
+from .repl.driver import Driver, run_sync
+from .repl.events import Observer, ignore
+from .repl.prompt import Conversation
+from .results import ExecutionResult, Failed
+from .signatures import Signature
+
+
+class RunFailed(Exception):
+    """A run that was called as a dspy module ended as `Failed`; the result is in `result`."""
+
+    def __init__(self, result: Failed) -> None:
+        super().__init__(result.reason)
+        self.result = result
+
+
+class _Act(dspy.Signature):  # type: ignore[misc]
+    """Write the next step."""
+
+    conversation: str = dspy.InputField(desc="the task, the code so far and what it printed")
+    reply: str = dspy.OutputField(desc="a short thought, then one python code block")
+
+
+class _ReplAdapter(Adapter):  # type: ignore[misc]
+    """Hands a conversation to a model as it is: append-only, so that caches hit. Instructions and demos go in front."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        super().__init__()
+        self._conversation = conversation
+        self.answer: Answer | None = None
+        self.error: ModelError | None = None
+
+    async def acall(
+        self, lm: Any, lm_kwargs: dict[str, Any], signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Ask once."""
+        system = self._conversation.system
+        if signature.instructions != _Act.instructions:  # an optimizer found better words
+            system = f"{signature.instructions}\n\n{system}"
+        for demo in demos:
+            system += f"\n\nExample:\n{demo.get('conversation', '')}\n{demo.get('reply', '')}"
+        turns = [(turn.role, turn.text) for turn in self._conversation.turns]
+        try:
+            self.answer = await ask(lm, turns, system=system, **lm_kwargs)
+        except ModelError as error:
+            self.error = error
+            raise
+        return [{"reply": self.answer.text}]
+
+
+class Predict(dspy.Module):  # type: ignore[misc]
+    """Runs a signature to one of three endings. Holds no state of a run: one instance can serve many at once."""
+
+    def __init__(
+        self,
+        signature: Any,
+        *,
+        trigger: FallbackTrigger | None = None,
+        tools: Mapping[str, Callable[..., Any]] | None = None,
+        sub_lm: Any = None,
+        extraction_lm: Any = None,
+        limits: sandbox.Limits | None = None,
+        isolation: str = "auto",
+        policy: str = "enforce",
+        depth: int = 1,
+        checks: tuple[str, ...] = (),
+        confidence: Scorer = score,
+        pool: sandbox.Pool | None = None,
+        observe: Observer = ignore,
+    ) -> None:
+        """`signature` is a `dspy.Signature` class or text. The main model is dspy's: `dspy.configure(lm=...)`."""
+        super().__init__()
+        self.signature = Signature.of(signature)
+        self.act = dspy.Predict(_Act)
+        self.sub_lm = sub_lm
+        self.extraction_lm = extraction_lm
+        self._options: dict[str, Any] = {
+            "trigger": trigger or FallbackTrigger(),
+            "tools": dict(tools or {}),
+            "limits": limits or sandbox.Limits(),
+            "isolation": isolation,
+            "policy": policy,
+            "depth": depth,
+            "checks": checks,
+            "scorer": confidence,
+            "pool": pool,
+            "observe": observe,
+        }
+
+    def run_with_fallback(self, **inputs: Any) -> ExecutionResult[Any]:
+        """One run, to its ending. Raises `InvalidInputs` before it starts; afterwards every outcome is a result."""
+        return run_sync(lambda: self.arun_with_fallback(**inputs))  # type: ignore[no-any-return]
+
+    async def arun_with_fallback(self, **inputs: Any) -> ExecutionResult[Any]:
+        """As `run_with_fallback`, without stalling the event loop."""
+        lm = self.act.lm or dspy.settings.lm
+        if lm is None:
+            raise ValueError("no language model: dspy.configure(lm=dspy.LM(...)), or set_lm on this module")
+        driver = Driver(
+            self.signature,
+            lm,
+            self.sub_lm,
+            self.extraction_lm,
+            act=self._ask_predictor,
+            **self._options,
+        )
+        return await driver.run(inputs)
+
+    def forward(self, **inputs: Any) -> Any:
+        """A run as a dspy module: its outputs as a `dspy.Prediction`. Raises `RunFailed` when there are none."""
+        return self._prediction(self.run_with_fallback(**inputs))
+
+    async def aforward(self, **inputs: Any) -> Any:
+        """As `forward`, asynchronously."""
+        return self._prediction(await self.arun_with_fallback(**inputs))
+
+    async def _ask_predictor(self, conversation: Conversation) -> Answer:
+        adapter = _ReplAdapter(conversation)
+        with dspy.context(adapter=adapter):
+            try:
+                await self.act.acall(conversation=conversation.turns[-1].text)
+            except Exception:
+                if adapter.error is not None:
+                    raise adapter.error from None
+                raise
+        assert adapter.answer is not None
+        return adapter.answer
+
+    def _prediction(self, result: ExecutionResult[Any]) -> Any:
+        if isinstance(result, Failed):
+            raise RunFailed(result)
+        values = {field.name: getattr(result.outputs, field.name) for field in self.signature.outputs}
+        return dspy.Prediction(**values, result=result)

@@ -1,0 +1,144 @@
+"""The conversation with the model that writes the code: append-only, so that caches hit from one iteration to the next.
+
+Inputs are described, never pasted. When the conversation grows past a size, its middle is replaced once by a summary;
+the kernel, and with it every variable, stays.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from string import Template
+from typing import Any, Literal
+
+from ..budgets import Remaining
+from ..history import REPLHistoryEntry, cut_middle
+from ..signatures import Signature
+
+MAX_OUTPUT_CHARS = 8_000
+MAX_CHARS = 150_000
+_PREVIEW_CHARS = 160
+_KEPT_TURNS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of the conversation."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+
+class Conversation:
+    """What has been said so far. It only grows, but for `compact`."""
+
+    def __init__(self, system: str, task: str, max_chars: int = MAX_CHARS) -> None:
+        self.system = system
+        self.turns: list[Turn] = [Turn("user", task)]
+        self._max_chars = max_chars
+
+    def add(self, reply: str, told: str) -> None:
+        """The model's reply, and what it is told next."""
+        self.turns += [Turn("assistant", reply.strip() or "(an empty reply)"), Turn("user", told)]
+
+    @property
+    def size(self) -> int:
+        """Characters of the whole conversation."""
+        return len(self.system) + sum(len(turn.text) for turn in self.turns)
+
+    def compact(self, history: list[REPLHistoryEntry], variables: Mapping[str, Any], *, force: bool = False) -> bool:
+        """Replace the middle by what came of it, if the whole has grown too large; whether that was done."""
+        if (self.size <= self._max_chars and not force) or len(self.turns) <= _KEPT_TURNS + 2:
+            return False
+        task, recent = self.turns[0], self.turns[-_KEPT_TURNS:]
+        if recent[0].role == "assistant":
+            recent = recent[1:]
+        left_out = history[: max(0, len(history) - len(recent) // 2)]
+        lines = [f"Iteration {one.iteration}: {_gist(one)}" for one in left_out]
+        known = [f"- {one.name}: {one.type} = {cut_middle(one.preview, _PREVIEW_CHARS)}" for one in variables.values()]
+        summary = "\n".join(
+            [
+                "[The conversation was shortened here. All variables are still in the REPL.]",
+                *lines,
+                "Variables:",
+                *known,
+            ]
+        )
+        # The summary joins the task: two messages of one role in a row are refused by some models.
+        self.turns = [Turn("user", f"{task.text}\n\n{cut_middle(summary, self._max_chars // 4)}\n\n{recent[0].text}")]
+        self.turns += recent[1:]
+        return True
+
+
+def begin(
+    signature: Signature,
+    inputs: Mapping[str, Any],
+    functions: Mapping[str, Callable[..., Any]],
+    helpers: str,
+    budget: Remaining,
+) -> Conversation:
+    """The conversation as it starts."""
+    submit = "SUBMIT(" + ", ".join(f"{field.name}=..." for field in signature.outputs) + ")"
+    listed = "\n".join([*(_function(name, one) for name, one in functions.items()), *_helpers(helpers)])
+    system = _template("system").substitute(submit=submit, functions=listed)
+    task = _template("task").substitute(
+        instructions=signature.instructions,
+        inputs="\n".join(describe_input(name, value) for name, value in inputs.items()) or "(none)",
+        outputs=signature.field_list(),
+        budget=str(budget),
+    )
+    return Conversation(system, task)
+
+
+def describe_input(name: str, value: Any) -> str:
+    """One line: the name, the type, the size, and how it begins."""
+    kind = type(value).__name__
+    if isinstance(value, str):
+        size, preview = f", {len(value):,} characters", value[:_PREVIEW_CHARS]
+    elif isinstance(value, bytes | list | tuple | dict | set):
+        size, preview = f", {len(value):,} {'bytes' if isinstance(value, bytes) else 'items'}", repr(value)[:2000]
+    else:
+        size, preview = "", repr(value)
+    shown = json.dumps(preview[:_PREVIEW_CHARS], ensure_ascii=False) if isinstance(value, str) else preview
+    more = " …" if len(shown) > _PREVIEW_CHARS or (isinstance(value, str) and len(value) > _PREVIEW_CHARS) else ""
+    return f"- {name} ({kind}{size}): {shown[: _PREVIEW_CHARS + 2]}{more}"
+
+
+def told_after(output: str, remarks: tuple[str, ...], budget: Remaining, max_chars: int = MAX_OUTPUT_CHARS) -> str:
+    """What the model reads after its code ran."""
+    printed = cut_middle(output.rstrip(), max_chars) or "(nothing was printed; print what you want to see)"
+    parts = [*remarks, f"Output:\n{printed}", f"[{budget}]"]
+    return "\n\n".join(parts)
+
+
+def told_without_code(remarks: tuple[str, ...], budget: Remaining) -> str:
+    """What the model reads after a reply in which there was nothing to run."""
+    return "\n\n".join([*remarks, f"[{budget}]"])
+
+
+def _function(name: str, function: Callable[..., Any]) -> str:
+    doc = (inspect.getdoc(function) or "").strip()
+    return f"- {name}{inspect.signature(function)}: {doc}" if doc else f"- {name}{inspect.signature(function)}"
+
+
+def _helpers(source: str) -> list[str]:
+    """The helper functions by their source: they live in the kernel only."""
+    import ast
+
+    return [
+        f"- {node.name}({ast.unparse(node.args)}): {ast.get_docstring(node) or ''}"
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    ]
+
+
+def _gist(entry: REPLHistoryEntry) -> str:
+    outcome = "printed" if entry.success else "failed with"
+    return f"{entry.code.count(chr(10)) + 1} lines of code, {outcome}: {cut_middle(entry.output.strip(), 200)!r}"
+
+
+def _template(name: str) -> Template:
+    return Template(files(__package__).joinpath("prompts", f"{name}.md").read_text(encoding="utf-8"))

@@ -1,0 +1,110 @@
+"""The REPL of one run: a sandbox session that is built up again, from the record, when its kernel dies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from typing import Any
+
+import sandbox
+from sandbox import AsyncSession, CellResult, Limits, Variable
+
+from ..history import VariableChanges
+from .calls import CallLog, Recording
+
+MAX_REVIVALS = 3
+
+
+def helper_source() -> str:
+    """The source of the text helpers, for the kernel and for the prompt."""
+    return files(__package__).joinpath("text_helpers.py").read_text(encoding="utf-8")
+
+
+class Repl:
+    """Runs cells, remembers them with their calls, and knows the variables as they were last seen."""
+
+    def __init__(
+        self,
+        inputs: Mapping[str, Any],
+        functions: Mapping[str, Callable[..., Any]],
+        log: CallLog,
+        *,
+        limits: Limits,
+        isolation: str,
+        policy: Any,
+        pool: sandbox.Pool | None,
+    ) -> None:
+        self._log = log
+        self._options: dict[str, Any] = {
+            "inputs": dict(inputs),
+            "functions": {name: log.wrap(name, function) for name, function in functions.items()},
+            "limits": limits,
+            "isolation": isolation,
+            "policy": policy,
+            "protected": tuple(inputs),
+            "helpers": helper_source(),
+            "pool": pool,
+        }
+        self._session: AsyncSession | None = None
+        self._cells: list[tuple[str, Recording]] = []
+        self._revivals = 0
+        self.variables: dict[str, Variable] = {}
+        self.changed = VariableChanges()
+
+    async def __aenter__(self) -> Repl:
+        self._session = await AsyncSession(**self._options).__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def run(self, code: str, timeout: float) -> tuple[CellResult, Recording, tuple[str, ...]]:
+        """Run a cell: its result, its calls, and what the model must be told about the kernel."""
+        remarks = await self._revive()
+        assert self._session is not None
+        recording = self._log.begin_cell()
+        result = await self._session.run(code, timeout=max(0.05, timeout))
+        if self._session.alive:
+            self._cells.append((code, recording))
+            await self._look()
+        else:
+            remarks += (
+                "The kernel ended with this cell. The next cell gets a new one, where all earlier cells ran again.",
+            )
+        return result, recording, remarks
+
+    async def _look(self) -> None:
+        """See what the cell did to the variables."""
+        assert self._session is not None
+        try:
+            now = await self._session.variables()
+        except sandbox.SandboxError:
+            return  # what was seen last has to do
+        before = self.variables
+        self.changed = VariableChanges(
+            added=tuple(name for name in now if name not in before),
+            changed=tuple(name for name, one in now.items() if name in before and one != before[name]),
+            removed=tuple(name for name in before if name not in now),
+        )
+        self.variables = now
+
+    async def _revive(self) -> tuple[str, ...]:
+        """A new kernel in place of a dead one: the recorded cells, with their recorded answers. No model is asked."""
+        assert self._session is not None
+        if self._session.alive:
+            return ()
+        if self._revivals >= MAX_REVIVALS:
+            raise sandbox.SessionClosed(f"the kernel died {MAX_REVIVALS + 1} times")
+        self._revivals += 1
+        await self._session.close()
+        self._session = await AsyncSession(**self._options).__aenter__()
+        try:
+            for code, recording in self._cells:
+                self._log.replaying = recording
+                await self._session.run(code)
+        finally:
+            self._log.replaying = None
+        return (
+            "The kernel had ended and was started anew; the cells before were run again, so their variables are there.",
+        )

@@ -1,0 +1,50 @@
+"""Small functions over long texts. This file is not imported: its source runs inside the kernel, beside the inputs."""
+
+import re
+from typing import Any
+
+
+def peek(text: Any, start: int = 0, length: int = 1000) -> str:
+    """Part of a text: `length` characters from `start` on (negative: from the end)."""
+    if start < 0:
+        start = max(0, len(text) + start)
+    return str(text[start : start + length])
+
+
+def search(text: Any, pattern: str, context: int = 100, limit: int = 20) -> list[dict[str, Any]]:
+    """Where a regular expression matches: a list of {start, end, match, context}, at most `limit`."""
+    finder = text.finditer(pattern) if hasattr(text, "finditer") else re.finditer(pattern, text)
+    found = []
+    for match in finder:
+        start, end = match.start(), match.end()
+        around = str(text[max(0, start - context) : end + context])
+        found.append({"start": start, "end": end, "match": match.group(), "context": around})
+        if len(found) >= limit:
+            break
+    return found
+
+
+def chunk(text: Any, size: int = 20000, overlap: int = 0) -> list[str]:
+    """The text in pieces of at most `size` characters, cut at line ends where it can be; `overlap` repeats the end."""
+    if size <= 0 or overlap < 0 or overlap >= size:
+        raise ValueError("chunk(text, size, overlap): 0 <= overlap < size")
+    pieces: list[str] = []
+    start, length = 0, len(text)
+    while start < length:
+        end = min(length, start + size)
+        piece = str(text[start:end])
+        cut = piece.rfind("\n") + 1
+        if end < length and cut > size // 2 and cut > overlap:
+            piece = piece[:cut]
+        pieces.append(piece)
+        start += len(piece)
+        if start < length:
+            start -= overlap
+    return pieces
+
+
+def count_tokens(text: Any) -> int:
+    """About how many tokens a text is, for planning: no tokenizer is asked."""
+    text = str(text)
+    words = len(re.findall(r"\w+|[^\w\s]", text))
+    return max(len(text) // 4, words)

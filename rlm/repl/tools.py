@@ -1,0 +1,196 @@
+"""The functions that a model has in its REPL. They run in the host; their docstrings are what the model reads."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sandbox
+from sandbox.tagged import type_names, untagged
+
+from ..budgets import BudgetExceeded, Ledger
+from ..extraction.feedback import refusal, validate_json
+from ..extraction.validation import Schema
+from ..models.ask import Answer, ModelError, ask
+from ..signatures import InvalidOutputs, Signature
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+RESERVED = frozenset(
+    [
+        *(
+            "SUBMIT",
+            "llm_query",
+            "llm_batch",
+            "llm_query_batched",
+            "llm_errors",
+            "rlm_query",
+            "validate_json",
+            "budget",
+        ),
+        *("peek", "search", "chunk", "count_tokens"),
+    ]
+)
+_PARALLEL = 16
+
+ChildRun = Callable[[str, dict[str, Any]], Any]
+
+
+class InvalidSubmission(Exception):
+    """SUBMIT was called with values that do not fit; the message says what to change. The run goes on."""
+
+
+class DepthExceeded(Exception):
+    """A child run may not start child runs of its own here."""
+
+
+@dataclass(slots=True)
+class ReplTools:
+    """What one run offers to its code, and what came of it."""
+
+    signature: Signature
+    ledger: Ledger
+    sub_model: Any
+    main_model: Any
+    child_run: ChildRun | None
+    iterations: Callable[[], int]
+    check: Callable[[Mapping[str, Any]], Any] | None = None
+    """Further checks of outputs that fit the signature: what is wrong, in words, or nothing."""
+
+    submitted: BaseModel | None = None
+    rejected: Any = None
+    """The last values that did not fit, for `partial_outputs`."""
+
+    _schema: Schema | None = None
+    _errors: dict[int, str] | None = None
+
+    def functions(self, own: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+        """All functions by name, the caller's own among them."""
+        tools = {
+            "SUBMIT": sandbox.with_types(_plain(self.submit, "SUBMIT")),
+            "llm_query": _plain(self.llm_query),
+            "llm_batch": _plain(self.llm_batch),
+            "llm_query_batched": _plain(self.llm_batch, "llm_query_batched"),
+            "llm_errors": sandbox.quick(_plain(self.llm_errors)),
+            "validate_json": _plain(self.validate_json),
+            "budget": sandbox.quick(_plain(self.budget)),
+        }
+        if self.child_run is not None:
+            tools["rlm_query"] = _plain(self.rlm_query)
+        return {**tools, **{name: _plain(function, name) for name, function in own.items()}}
+
+    async def submit(self, *args: Any, **outputs: Any) -> None:
+        """Give the answer: one keyword for each output (or one dict). Ends the task at once if the values fit."""
+        if self.submitted is not None:
+            raise sandbox.StopCell
+        given: Any = args[0] if args and not outputs else outputs
+        values, types = untagged(given), type_names(given)
+        problem = self._problem(values, types, extra=args if outputs or len(args) > 1 else ())
+        if problem is None and self.check is not None:
+            problem = await self.check(values)
+        if problem is not None:
+            self.rejected = values
+            raise InvalidSubmission(problem)
+        self.submitted = self.signature.check_outputs(values)
+        raise sandbox.StopCell
+
+    async def llm_query(self, prompt: str, context: Any = None, model: str | None = None) -> str:
+        """Ask a smaller model one question; `context` is text for it to read. It remembers nothing."""
+        self.ledger.reserve_call()
+        return (await self._ask(prompt, context, model)).text
+
+    async def llm_batch(
+        self, prompts: list[str], contexts: list[Any] | None = None, max_parallel: int = _PARALLEL
+    ) -> list[str | None]:
+        """Ask many questions at once; answers in order, None where one failed (llm_errors() says why)."""
+        if not isinstance(prompts, list):
+            raise TypeError("llm_batch(prompts): a list of texts")
+        texts = contexts if contexts is not None else [None] * len(prompts)
+        if len(texts) != len(prompts):
+            raise ValueError(f"{len(prompts)} prompts and {len(texts)} contexts: there must be one for each")
+        gate = asyncio.Semaphore(max(1, int(max_parallel)))
+        errors: dict[int, str] = {}
+
+        async def one(index: int) -> str | None:
+            async with gate:
+                try:
+                    self.ledger.reserve_call()
+                    return (await self._ask(prompts[index], texts[index], None)).text
+                except (BudgetExceeded, ModelError, TypeError) as error:
+                    errors[index] = str(error)
+                    return None
+
+        answers = await asyncio.gather(*(one(index) for index in range(len(prompts))))
+        self._errors = errors
+        return list(answers)
+
+    def llm_errors(self) -> dict[str, str]:
+        """Why calls of the last llm_batch failed, by their index."""
+        return {str(index): message for index, message in sorted((self._errors or {}).items())}
+
+    async def rlm_query(self, signature: str, **inputs: Any) -> dict[str, Any]:
+        """Hand a sub-task to a run of its own, with a REPL of its own: rlm_query("doc -> title: str", doc=...)."""
+        assert self.child_run is not None
+        return await self.child_run(signature, inputs)  # type: ignore[no-any-return]
+
+    async def validate_json(self, value: Any) -> str:
+        """Check values as SUBMIT would: "valid", or every problem and where it is."""
+        return validate_json(value, self.schema)
+
+    def budget(self) -> dict[str, Any]:
+        """What is left: iterations, LLM calls, seconds."""
+        return self.ledger.remaining(self.iterations()).to_dict()
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the outputs, compiled once."""
+        if self._schema is None:
+            self._schema = Schema.of(self.signature.output_schema())
+        return self._schema
+
+    async def _ask(self, prompt: str, context: Any, model: str | None) -> Answer:
+        if not isinstance(prompt, str):
+            raise TypeError(f"llm_query(prompt): a text, not {type(prompt).__name__}")
+        if model not in (None, "sub", "main"):
+            raise ValueError(f"llm_query(model={model!r}): choose 'sub' or 'main'")
+        text = prompt if context is None else f"{prompt}\n\n{context if isinstance(context, str) else repr(context)}"
+        answer = await ask(self.main_model if model == "main" else self.sub_model, [("user", text)])
+        self.ledger.record_usage(answer.tokens_in, answer.tokens_out, answer.cost_usd)
+        return answer
+
+    def _problem(self, values: Any, types: Mapping[str, str], extra: tuple[Any, ...]) -> str | None:
+        if extra or not isinstance(values, dict):
+            names = ", ".join(f"{field.name}=..." for field in self.signature.outputs)
+            return f"SUBMIT takes its outputs by name: SUBMIT({names})"
+        problems = self.schema.problems(values)
+        if not problems:
+            try:
+                self.signature.check_outputs(values)
+                return None
+            except InvalidOutputs as error:
+                return str(error)
+        text = refusal(values, self.schema, problems, what="SUBMIT")
+        odd = [f"The value at '{path}' was a {name}." for path, name in types.items()]
+        return "\n".join([text, *odd[:20]])
+
+
+def _plain(method: Callable[..., Any], name: str | None = None) -> Callable[..., Any]:
+    """A function of the method's own name and signature, on which marks can be set."""
+    if inspect.iscoroutinefunction(method):
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return await method(*args, **kwargs)
+
+    else:
+
+        def call(*args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]
+            return method(*args, **kwargs)
+
+    call.__name__ = name or method.__name__
+    call.__doc__ = inspect.getdoc(method)
+    call.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
+    return call

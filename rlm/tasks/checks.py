@@ -1,0 +1,57 @@
+"""Checks: Python expressions that must be true of an answer. Here they are only read; the sandbox runs them."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Collection, Iterable
+
+from .problems import suggestion
+
+
+class CheckProblem(Exception):
+    """An expression that cannot be a check: what is wrong, and at which of its characters."""
+
+    def __init__(self, message: str, position: int = 0) -> None:
+        self.position = position
+        super().__init__(message)
+
+
+def read_check(text: str, outputs: Collection[str] | None, others: Iterable[str]) -> None:
+    """Raise `CheckProblem` unless a text is an expression over the outputs; it may also use the `others` by name.
+
+    Where the outputs are not known, only that it is an expression is checked.
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except SyntaxError as error:
+        position = (error.offset or 1) - 1 if error.lineno == 1 else 0
+        raise CheckProblem(f"not a Python expression: {error.msg}", _indent(text) + max(0, position)) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise CheckProblem(f"not a Python expression: {error}") from None
+    if outputs is None:
+        return
+    known = {*outputs, *others}
+    bound = _bound(tree)
+    used = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    for node in used:
+        if node.id not in known and node.id not in bound and not hasattr(builtins, node.id):
+            close = suggestion(node.id, sorted(known))
+            raise CheckProblem(f"{node.id!r} is no output{close}", _indent(text) + _column(text, node))
+    if not {node.id for node in used} & set(outputs):
+        raise CheckProblem(f"says nothing about the outputs ({', '.join(outputs)})")
+
+
+def _bound(tree: ast.AST) -> set[str]:
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return names | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
+def _column(text: str, node: ast.expr) -> int:
+    # `ast` counts columns in bytes.
+    line = text.strip().splitlines()[0].encode()
+    return len(line[: node.col_offset].decode(errors="ignore")) if node.lineno == 1 else 0

@@ -1,0 +1,178 @@
+"""From a `task.yaml` to a `Task`. All that is wrong with the file is said at once, with its place and its fix."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sandbox import Limits
+
+from ..signatures import Signature, SignatureError
+from ..triggers import FallbackTrigger
+from . import imports
+from .checks import CheckProblem, read_check
+from .inputs import InputReader, standard_input
+from .models import Models, choose
+from .places import Document, read
+from .problems import TaskError, TaskProblem
+from .schema import BudgetFile, TaskFile
+from .task import Task
+from .validation import validate_script, validate_task
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What the command line says in place of the file."""
+
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """By name: a text (or JSON, where the signature does not take text), `@file`, `@-` for standard input."""
+
+    models: Mapping[str, str] = field(default_factory=dict)
+    """By role: main, sub, extraction."""
+
+    budget: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of `FallbackTrigger`."""
+
+
+def load(
+    path: str | Path,
+    overrides: Overrides | None = None,
+    *,
+    read_stdin: Callable[[], str] | None = standard_input,
+) -> Task:
+    """The task in a file, or `TaskError` with everything that is wrong with it.
+
+    With `read_stdin=None`, inputs that come from standard input are left out of the task instead of being read.
+    """
+    loader = _Loader(Path(path), overrides or Overrides(), read_stdin)
+    task = loader.load()
+    if task is None or loader.problems:
+        raise TaskError(loader.problems)
+    return task
+
+
+class _Loader:
+    """Reads one file. Problems are collected; each part is checked as far as the others allow it."""
+
+    def __init__(self, path: Path, overrides: Overrides, read_stdin: Callable[[], str] | None) -> None:
+        self.path, self.overrides, self.read_stdin = path, overrides, read_stdin
+        self.folder = path.absolute().parent
+        self.document: Document = read(path)
+        self.problems: list[TaskProblem] = list(self.document.faults)
+
+    def load(self) -> Task | None:
+        """The task, unless a problem was found."""
+        written, found, broken = validate_task(self.document)
+        self.problems += found
+        if written is None:
+            return None
+        models = self._models(written, ("models",) in broken)
+        trigger = self._trigger(written.budget)
+        signature = self._signature(written)
+        self._tools(written)
+        inputs = self._inputs(written, signature, {str(path[1]) for path in broken if path[0] == "inputs" and path[1:]})
+        self._checks(written, signature)
+        if signature is None or models is None or trigger is None:
+            return None
+        limits = written.sandbox.model_dump(exclude={"isolation", "policy"})
+        return Task(
+            signature=signature,
+            inputs=inputs,
+            models=models,
+            trigger=trigger,
+            limits=Limits(**limits),
+            isolation=written.sandbox.isolation,
+            policy=written.sandbox.policy,
+            tool_references=tuple(written.tools),
+            checks=list(written.checks),
+            depth=written.depth,
+            path=self.path.absolute(),
+        )
+
+    def _signature(self, written: TaskFile) -> Signature | None:
+        path, text = ("signature",), written.signature
+        try:
+            source = text if "->" in text else self._signature_class(text)
+            return Signature.of(source, instructions=written.instructions)
+        except SignatureError as error:
+            place = self.document.value_place(path)
+            if error.text is not None and error.position is not None:
+                place = self.document.place_inside(path, error.position)
+            message = str(error).splitlines()[0].partition(" (at ")[0]
+            self.problems.append(self.document.problem(f"signature: {message}", place))
+        except imports.ImportProblem as error:
+            self.problems.append(self.document.problem(f"signature: {error}", self.document.value_place(path)))
+        return None
+
+    def _signature_class(self, reference: str) -> Any:
+        if ":" not in reference:
+            raise SignatureError(
+                "this is neither 'inputs -> outputs', as in 'doc: str -> title: str', nor module:Class"
+            )
+        imports.look(self.folder, reference)
+        return imports.fetch(self.folder, reference)
+
+    def _models(self, written: TaskFile, broken: bool) -> Models | None:
+        models = choose(written.models, self.overrides.models, self.folder)
+        if models is None and not broken:
+            message = "models.main is missing; name a model, as in `models: openai/gpt-5-mini`, or use --model"
+            self.problems.append(self.document.problem(message, self.document.key_place(("models",))))
+        for script in dict.fromkeys(
+            (models.main.scripted, models.sub.scripted, models.extraction.scripted) if models else ()
+        ):
+            if script is not None:
+                self._script(script)
+        return models
+
+    def _script(self, script: Path) -> None:
+        shown = self.path.parent / script.relative_to(self.folder) if script.is_relative_to(self.folder) else script
+        try:
+            document = read(script, str(shown))
+            self.problems += document.faults or validate_script(document)
+        except TaskError as error:
+            place = self.document.value_place(("models",))
+            self.problems += [
+                self.document.problem(f"models: {one}", place) if one.where == str(shown) else one
+                for one in error.problems
+            ]
+
+    def _trigger(self, written: BudgetFile) -> FallbackTrigger | None:
+        presets = {None: FallbackTrigger, "strict": FallbackTrigger.strict, "lenient": FallbackTrigger.lenient}
+        changes = written.model_dump(exclude={"preset"}, exclude_unset=True) | dict(self.overrides.budget)
+        try:
+            return dataclasses.replace(presets[written.preset](), **changes)
+        except (ValueError, TypeError) as error:
+            self.problems.append(TaskProblem("budget", str(error)))
+            return None
+
+    def _inputs(self, written: TaskFile, signature: Signature | None, broken: set[str]) -> dict[str, Any]:
+        reader = InputReader(signature, self.folder, self.document, self.read_stdin)
+        inputs = reader.read(written.inputs, self.overrides.inputs, broken)
+        self.problems += reader.problems
+        return inputs
+
+    def _tools(self, written: TaskFile) -> None:
+        seen: dict[str, int] = {}
+        for index, reference in enumerate(written.tools):
+            place, name = self.document.value_place(("tools", index)), reference.partition(":")[2]
+            if name in seen:
+                message = f"tools[{index}]: there is a tool {name!r} already; give this one another name"
+                self.problems.append(self.document.problem(message, place))
+            seen[name] = index
+            try:
+                imports.look(self.folder, reference)
+            except imports.ImportProblem as error:
+                self.problems.append(self.document.problem(f"tools[{index}]: {error}", place))
+
+    def _checks(self, written: TaskFile, signature: Signature | None) -> None:
+        outputs = [one.name for one in signature.outputs] if signature is not None else None
+        others = [one.name for one in signature.inputs] if signature is not None else ()
+        for index, text in enumerate(written.checks):
+            try:
+                read_check(text, outputs, others)
+            except CheckProblem as error:
+                place = self.document.place_inside(("checks", index), error.position)
+                self.problems.append(self.document.problem(f"checks[{index}]: {error}", place))
