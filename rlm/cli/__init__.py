@@ -33,9 +33,9 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
             return super().resolve_command(ctx, args)
-        except click.UsageError as error:
+        except click.UsageError:
             if args and args[0].endswith((".yaml", ".yml")):
-                error.message = f"To run a task file, say `rlm run {args[0]}`."
+                raise click.UsageError(f"To run a task file, say `rlm run {args[0]}`.", ctx) from None
             raise
 
 

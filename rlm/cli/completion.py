@@ -11,7 +11,7 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.command("completion", short_help="Print the completion script for a shell.")
 @click.argument("shell", type=click.Choice(_SHELLS))
 @click.pass_context
-def command(ctx: click.Context, shell: str) -> None:
+def command(ctx: click.Context, /, shell: str) -> None:
     """Print the script that makes a shell complete commands, options and files.
 
     \b

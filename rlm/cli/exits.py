@@ -1,4 +1,4 @@
-"""How the command line ends: exit codes, and what is said about errors. The only place where exceptions become codes."""
+"""How the command line ends: the exit codes, and what is said about errors. Exceptions become codes only here."""
 
 from __future__ import annotations
 

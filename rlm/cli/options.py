@@ -13,25 +13,20 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _Duration(click.ParamType):
-    """Seconds, or `5m`."""
+def _duration(text: str) -> Any:
+    from ..tasks.units import parse_duration
 
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from ..tasks.units import parse_duration
-
-        try:
-            return parse_duration(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 _WHOLE = click.IntRange(min=0)
-_BUDGET: tuple[tuple[str, click.ParamType, str], ...] = (
+_BUDGET: tuple[tuple[str, Any, str], ...] = (
     ("max_iterations", _WHOLE, "How often the model may write code."),
     ("max_llm_calls", _WHOLE, "Calls to models from inside the code."),
-    ("max_duration", _Duration(), "The whole run: seconds, or 5m, 1h30m."),
+    ("max_duration", _duration, "The whole run: seconds, or 5m, 1h30m."),
     ("max_tokens", _WHOLE, "All models together."),
     ("max_cost_usd", click.FloatRange(min=0), "All models together, where prices are known."),
     ("max_consecutive_errors", _WHOLE, "Iterations in a row that end in an error."),

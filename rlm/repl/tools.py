@@ -192,5 +192,13 @@ def _plain(method: Callable[..., Any], name: str | None = None) -> Callable[...,
 
     call.__name__ = name or method.__name__
     call.__doc__ = inspect.getdoc(method)
-    call.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
+    call.__signature__ = _signature(method)  # type: ignore[attr-defined]
     return call
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """As a model should read it: annotations as types, not as quoted text, where they can be looked up."""
+    try:
+        return inspect.signature(function, eval_str=True)
+    except (NameError, TypeError, SyntaxError):
+        return inspect.signature(function)

@@ -178,7 +178,8 @@ class _Loader(Reader, Scanner, Parser, Composer, _Resolver):
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, AliasEvent):
             message = f"*{event.anchor}: aliases are not read here; write the value again"
-            raise ComposerError(None, None, message, event.start_mark)
+            mark: Any = event.start_mark
+            raise ComposerError(None, None, message, mark)
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise ComposerError(None, None, f"nested more than {_MAX_DEPTH} deep", event.start_mark)

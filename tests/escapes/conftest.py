@@ -130,7 +130,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         return
     tiers = ", ".join(f"{name} ({count})" for name, count in sorted(ran.items()))
     absent = [f"{variant}: {variant.missing}" for variant in VARIANTS if variant.missing]
-    absent.append("seatbelt: macOS only" if platform.system() != "Darwin" else "seatbelt: no attempts are written for it")
+    absent.append(
+        "seatbelt: macOS only" if platform.system() != "Darwin" else "seatbelt: no attempts are written for it"
+    )
     for user in ("root", "ordinary"):
         without = [] if hosts.users()[user] else [one for one, works in hosts.layers(user).items() if not works]
         absent += [f"the layer {layer} for {user}" for layer in without]

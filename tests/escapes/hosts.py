@@ -195,7 +195,7 @@ class HostProcess:
         return open_files(self.process.pid)
 
 
-class _ignore_broken_pipe:  # noqa: N801
+class _ignore_broken_pipe:
     def __enter__(self) -> None:
         pass
 
@@ -244,6 +244,14 @@ class Box:
         if not self.closed and self.host.alive:
             self.closed = True
             self.host.ask("close", number=self.number)
+
+
+def goes_on(box: Box) -> bool:
+    """Whether the host is well: another session of the same kind works."""
+    neighbour = Box(box.host, box.isolation)
+    works = neighbour.run("6 * 7").value == "42"
+    neighbour.close()
+    return works
 
 
 # -- looking at the machine

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from .hosts import Box, eventually, runs
-from .test_frames import MB, _attack, _goes_on
+from .hosts import Box, eventually, goes_on, runs
+from .test_frames import MB, _attack
 
 pytestmark = pytest.mark.any_user
 
@@ -21,14 +21,14 @@ _MALFORMED = {
     "a-list-as-id": "frame({'id': [1], 'name': 'note', 'args': [], 'kwargs': {}})",
     "a-fraction-as-id": "frame({'id': 1.5, 'name': 'note', 'args': [], 'kwargs': {}})",
     "a-giant-id": "frame({'id': 'x' * 100000, 'name': 'note', 'args': [], 'kwargs': {}})",
-    "a-giant-number-as-id": "frame(b'{\"id\": ' + b'9' * 9000 + b', \"name\": \"note\", \"args\": [], \"kwargs\": {}}')",
-    "a-long-number-as-id": "frame(b'{\"id\": ' + b'9' * 4000 + b', \"name\": \"note\", \"args\": [], \"kwargs\": {}}')",
+    "a-giant-number-as-id": 'frame(b\'{"id": \' + b\'9\' * 9000 + b\', "name": "note", "args": [], "kwargs": {}}\')',
+    "a-long-number-as-id": 'frame(b\'{"id": \' + b\'9\' * 4000 + b\', "name": "note", "args": [], "kwargs": {}}\')',
     "a-name-that-is-a-list": "frame({'id': 1, 'name': ['note'], 'args': [], 'kwargs': {}})",
     "arguments-that-are-text": "frame({'id': 1, 'name': 'note', 'args': 'abc', 'kwargs': {}})",
     "keywords-that-are-a-list": "frame({'id': 1, 'name': 'note', 'args': [], 'kwargs': []})",
-    "deep-arguments": "frame(b'{\"id\": 1, \"name\": \"note\", \"kwargs\": {}, \"args\": ' + b'[' * 100000 + b']' * 100000 + b'}')",
+    "deep-arguments": 'frame(b\'{"id": 1, "name": "note", "kwargs": {}, "args": \' + b\'[\' * 100000 + b\']\' * 100000 + b\'}\')',
     "arguments-too-large": "frame({'id': 1, 'name': 'note', 'args': ['x' * (17 << 20)], 'kwargs': {}})",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("forged", _MALFORMED)
@@ -38,7 +38,7 @@ def test_a_malformed_host_call(host, open_box, forged):
     assert ended.death == "ProtocolViolation"
     assert ended.noted == []
     assert eventually(lambda: not runs(box.pid))
-    _goes_on(host, box)
+    assert goes_on(box)
 
 
 _NAMES = ["__class__", "__init__", "close", "os.system", "eval", "note.__globals__", "", "NOTE", "note\\x00", "\\ud800"]
@@ -65,7 +65,8 @@ def test_strange_arguments_reach_the_function_as_plain_values_or_not_at_all(host
         "        note(*args, **kwargs)\n"
         "    except Exception as error:\n"
         "        print(type(error).__name__)\n"
-        "attempt(float('inf'))\nattempt('\\ud800')\nattempt(10 ** 4000)\nattempt(**{'not a name': 1, 'self': 2, '': 3})\n"
+        "attempt(float('inf'))\nattempt('\\ud800')\nattempt(10 ** 4000)\n"
+        "attempt(**{'not a name': 1, 'self': 2, '': 3})\n"
         "attempt(object())\nattempt({1: 2})\nattempt({('a',): 2})\nattempt(lambda: 1)\nattempt(b'bytes')\n"
     )
     assert ended.alive
@@ -101,7 +102,10 @@ def test_more_calls_than_allowed_past_the_function_that_counts(host, open_box):
 def test_arguments_that_are_too_large(host, open_box):
     box = open_box(functions=["note", "length"], limits={"call_bytes": 100_000})
     ended = box.run(
-        "try:\n    note('x' * 200_000)\nexcept Exception as error:\n    print(type(error).__name__)\nlength('x' * 50_000)"
+        (
+            "try:\n    note('x' * 200_000)\nexcept Exception as error:\n"
+            "    print(type(error).__name__)\nlength('x' * 50_000)"
+        )
     )
     assert (ended.text, ended.value, ended.noted) == ("HostCallRefused\n", "50000", [])
 
@@ -123,7 +127,7 @@ def test_a_frame_that_never_ends(host, open_box):
     box = open_box(functions=["note"], limits={"cell_seconds": 1.0})
     ended = _attack(box, "calls.socket.sendall(struct.pack('!I', 1 << 20) + b'{\"id\"')\nhang()", seconds=20)
     assert (ended.limit, ended.survived, ended.noted) == ("CellTimeLimit", False, [])
-    _goes_on(host, box)
+    assert goes_on(box)
 
 
 @pytest.mark.needs_root
@@ -140,7 +144,7 @@ def test_a_backlog_of_large_calls(fresh_host, variant):
         seconds=30,
     )
     assert fresh_host.peak_memory() - before < 150 * MB
-    _goes_on(fresh_host, box)
+    assert goes_on(box)
 
 
 @pytest.mark.needs_root
@@ -156,7 +160,7 @@ def test_large_answers_that_nobody_reads(fresh_host, variant):
         seconds=30,
     )
     assert fresh_host.peak_memory() - before < 150 * MB
-    _goes_on(fresh_host, box)
+    assert goes_on(box)
 
 
 @pytest.mark.needs_root
@@ -171,7 +175,7 @@ def test_refusals_that_nobody_reads(fresh_host, variant):
         seconds=30,
     )
     assert fresh_host.peak_memory() - before < 40 * MB
-    _goes_on(fresh_host, box)
+    assert goes_on(box)
 
 
 @pytest.mark.needs_root
@@ -196,7 +200,8 @@ def test_a_host_function_that_ends_the_cell_is_not_survived(host, open_box):
     box = open_box(functions=["stop", "note"])
     ended = box.run(
         "import gc, threading\n"
-        "def go_on():\n    while True:\n        try:\n            note('still here')\n        except BaseException: pass\n"
+        "def go_on():\n    while True:\n        try:\n            note('still here')\n"
+        "        except BaseException: pass\n"
         "try:\n    stop()\nexcept BaseException:\n    note('caught')\nfinally:\n    note('finally')\n"
         "note('after')"
     )

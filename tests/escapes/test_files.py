@@ -50,9 +50,7 @@ _WAYS_TO_READ = {
         "    return os.read(handle, 1000)"
     ),
     "chdir-then-relative": (
-        "def steal(path):\n"
-        "    os.chdir(os.path.dirname(path))\n"
-        "    return open(os.path.basename(path)).read()"
+        "def steal(path):\n    os.chdir(os.path.dirname(path))\n    return open(os.path.basename(path)).read()"
     ),
     "c-library": (
         "def steal(path):\n"
@@ -88,7 +86,7 @@ _WAYS_TO_READ = {
     "loaded-as-a-library": (
         "def steal(path):\n    import ctypes\n    return ctypes.CDLL(path)"  # the loader's error would quote nothing
     ),
-}  # fmt: skip
+}
 
 _TRY_BOTH = """
 import os
@@ -166,7 +164,15 @@ def test_listing_what_is_on_the_machine(box, secret):
 
 @pytest.mark.parametrize(
     "path",
-    ["/etc/passwd", "/etc/hostname", "/etc/machine-id", "/proc/cmdline", "/proc/version", "/proc/mounts", "/var/log/dpkg.log"],
+    [
+        "/etc/passwd",
+        "/etc/hostname",
+        "/etc/machine-id",
+        "/proc/cmdline",
+        "/proc/version",
+        "/proc/mounts",
+        "/var/log/dpkg.log",
+    ],
 )
 def test_reading_a_well_known_file(box, path):
     if not Path(path).exists():

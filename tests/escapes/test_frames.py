@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .hosts import Box, Ended, HostProcess, Raised, eventually, runs
+from .hosts import Box, Ended, Raised, eventually, goes_on, runs
 
 pytestmark = pytest.mark.any_user
 MB = 1 << 20
@@ -57,13 +57,6 @@ def _attack(box: Box, code: str, **options: object) -> Ended:
     return box.run(_NOW + code, **options)  # type: ignore[arg-type]
 
 
-def _goes_on(host: HostProcess, box: Box) -> None:
-    """The host is well: another session of the same kind works."""
-    neighbour = Box(host, box.isolation)
-    assert neighbour.run("6 * 7").value == "42"
-    neighbour.close()
-
-
 _MALFORMED = {
     "no-delimiter": "[b'garbage']",
     "empty": "[b'']",
@@ -93,7 +86,7 @@ def test_a_malformed_message(host, box, forged, channel):
     ended = _attack(box, f"{channel}.send_multipart([{addressed} *{_MALFORMED[forged]}])\ntime.sleep(20)")
     assert ended.death == "ProtocolViolation"
     assert eventually(lambda: not runs(box.pid))
-    _goes_on(host, box)
+    assert goes_on(box)
 
 
 def test_a_session_that_broke_the_protocol_runs_nothing_more(host, box):
@@ -141,7 +134,7 @@ def test_a_well_signed_lie(host, box, forged):
     if ended.alive:
         again = box.run("1 + 1")
         assert again.value == "2" or again.error or again.limit
-    _goes_on(host, box)
+    assert goes_on(box)
 
 
 def test_a_number_of_lost_bytes_that_cannot_be_written_out(host, open_box):
@@ -156,14 +149,14 @@ def test_a_number_of_lost_bytes_that_cannot_be_written_out(host, open_box):
         "time.sleep(20)",
     )
     assert ended.dropped > 0
-    _goes_on(host, box)
+    assert goes_on(box)
 
 
 def test_a_value_larger_than_any_output_may_be(host, open_box):
     box = open_box(limits={"output_bytes": 10_000})
     ended = _attack(box, "publish('execute_result', {'data': {'text/plain': 'x' * 12_000_000}})")
     assert len(ended.everything) < MB
-    _goes_on(host, box)
+    assert goes_on(box)
 
 
 def test_a_reply_to_a_request_that_was_not_made_yet(host, open_box):
@@ -179,7 +172,7 @@ def test_a_reply_to_a_request_that_was_not_made_yet(host, open_box):
     box.run("forged = False")
     box.run("import time\nwhile True: time.sleep(1)")
     box.close()
-    _goes_on(host, box)
+    assert goes_on(box)
 
 
 def test_a_reply_and_then_never_idle(host, open_box):
@@ -187,14 +180,14 @@ def test_a_reply_and_then_never_idle(host, open_box):
     box = open_box(limits={"cell_seconds": 1.0})
     _attack(box, "reply({'status': 'ok'})\nhang()", seconds=15)
     assert eventually(lambda: not runs(box.pid))
-    _goes_on(host, box)
+    assert goes_on(box)
 
 
 def test_idle_and_then_never_a_reply(host, open_box):
     box = open_box(limits={"cell_seconds": 1.0})
     ended = _attack(box, "publish('status', {'execution_state': 'idle'})\nhang()", seconds=15)
     assert (ended.limit, ended.survived) == ("CellTimeLimit", False)
-    _goes_on(host, box)
+    assert goes_on(box)
 
 
 def test_a_reply_to_a_question_about_variables_that_is_none(host, open_box):
@@ -209,7 +202,7 @@ def test_a_reply_to_a_question_about_variables_that_is_none(host, open_box):
     )
     with pytest.raises(Exception, match="CellTimeLimit"):
         box.variables(seconds=15)
-    _goes_on(host, box)
+    assert goes_on(box)
 
 
 _VARIABLES = {
@@ -230,14 +223,14 @@ def test_a_forged_account_of_the_variables(host, box, forged):
     assert len(found) <= 2000
     for name, one in found.items():
         assert (name + one["preview"] + one["type"]).encode()
-    _goes_on(host, box)
+    assert goes_on(box)
 
 
 def test_an_account_of_the_variables_that_never_ends(host, box):
     _attack(box, "kernel._variables = lambda options: hang()\n")
     with pytest.raises(Exception, match="CellTimeLimit"):
         box.variables(seconds=15)
-    _goes_on(host, box)
+    assert goes_on(box)
 
 
 _PATCHES = {
@@ -259,7 +252,7 @@ def test_a_kernel_that_patches_itself(host, open_box, patch):
     ended = _attack(box, _PATCHES[patch] + "\n", seconds=20)
     if ended.alive:
         box.run("1 + 1", seconds=20)
-    _goes_on(host, box)
+    assert goes_on(box)
 
 
 # -- the bytes beneath the messages
@@ -270,31 +263,34 @@ def test_garbage_beneath_the_messages(host, open_box):
     box = open_box(limits={"cell_seconds": 1.0})
     ended = _attack(
         box,
-        "for one in connections():\n    one.setblocking(False)\n    one.send(b'\\xff' * 100 + bytes(range(256)) * 10)\n",
+        (
+            "for one in connections():\n    one.setblocking(False)\n"
+            "    one.send(b'\\xff' * 100 + bytes(range(256)) * 10)\n"
+        ),
         seconds=20,
     )
     assert not ended.alive or ended.error is None
-    _goes_on(host, box)
+    assert goes_on(box)
 
 
 def test_closing_the_connections(host, open_box):
     box = open_box(limits={"cell_seconds": 1.0})
     ended = _attack(box, "for one in connections():\n    one.shutdown(socket.SHUT_RDWR)\n", seconds=20)
     assert not ended.alive or ended.limit
-    _goes_on(host, box)
+    assert goes_on(box)
 
 
 def test_closing_every_descriptor(host, open_box):
     box = open_box(limits={"cell_seconds": 1.0})
     ended = box.run("import os\nos.closerange(0, 256)\nimport time\ntime.sleep(20)", seconds=20)
     assert not ended.alive
-    _goes_on(host, box)
+    assert goes_on(box)
 
 
 def test_closing_the_call_socket(host, box):
     ended = _attack(box, "calls.socket.close()\ntime.sleep(20)")
     assert ended.death == "KernelDied"
-    _goes_on(host, box)
+    assert goes_on(box)
 
 
 @pytest.mark.needs_root
@@ -306,7 +302,7 @@ def test_a_message_that_is_too_large(fresh_host, variant, channel):
     _attack(box, f"{send}\ntime.sleep(20)", seconds=20)
     assert fresh_host.peak_memory() - before < 100 * MB
     assert eventually(lambda: not runs(box.pid))
-    _goes_on(fresh_host, box)
+    assert goes_on(box)
 
 
 @pytest.mark.needs_root
@@ -329,7 +325,7 @@ def test_a_message_without_an_end(fresh_host, variant, channel):
     )
     assert fresh_host.peak_memory() - before < 200 * MB
     assert eventually(lambda: not runs(box.pid))
-    _goes_on(fresh_host, box)
+    assert goes_on(box)
 
 
 @pytest.mark.needs_root
@@ -339,7 +335,7 @@ def test_a_flood_of_messages(fresh_host, variant):
     ended = _attack(box, "while True:\n    publish('stream', {'name': 'stdout', 'text': 'x' * 200000})")
     assert ended.death == "ProtocolViolation"
     assert fresh_host.peak_memory() - before < 150 * MB
-    _goes_on(fresh_host, box)
+    assert goes_on(box)
 
 
 @pytest.mark.needs_root
@@ -359,4 +355,4 @@ def test_a_flood_between_two_cells(fresh_host, variant):
     other = Box(fresh_host, variant.tier)
     other.run("import time; time.sleep(3)")
     assert fresh_host.peak_memory() - before < 150 * MB
-    _goes_on(fresh_host, box)
+    assert goes_on(box)

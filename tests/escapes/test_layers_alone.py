@@ -103,7 +103,10 @@ def test_landlock_alone_keeps_signals(layered, victim):
 @pytest.mark.layers("landlock")
 def test_landlock_alone_lets_nothing_run_that_was_written(layered):
     ended = layered("landlock").run(
-        "import os, shutil, subprocess\nshutil.copy('/bin/true', 'mine')\nos.chmod('mine', 0o755)\nsubprocess.run(['./mine'])"
+        (
+            "import os, shutil, subprocess\nshutil.copy('/bin/true', 'mine')\nos.chmod('mine', 0o755)\n"
+            "subprocess.run(['./mine'])"
+        )
     )
     assert ended.error == "PermissionError"
 
@@ -212,7 +215,8 @@ def test_namespaces_alone_end_all_processes_together(layered):
     box.run(
         "import os, signal, time\n"
         "for _ in range(3):\n"
-        "    if os.fork() == 0:\n        os.setsid()\n        signal.signal(15, signal.SIG_IGN)\n        time.sleep(600)\n"
+        "    if os.fork() == 0:\n        os.setsid()\n        signal.signal(15, signal.SIG_IGN)\n"
+        "        time.sleep(600)\n"
     )
     below = children(box.pid)
     assert len(below) >= 3
@@ -235,7 +239,8 @@ def test_namespaces_alone_limit_the_scratch(layered, what):
 def test_namespaces_alone_have_a_root_that_cannot_be_written(layered):
     ended = layered("namespaces").run(
         "import os\nfor place in ('/', '/usr', '/dev', os.path.dirname(os.__file__)):\n"
-        "    try:\n        open(place + '/escaped', 'w').close()\n        print('wrote', place)\n    except OSError:\n        pass"
+        "    try:\n        open(place + '/escaped', 'w').close()\n        print('wrote', place)\n"
+        "    except OSError:\n        pass"
     )
     assert ended.text == ""
     assert not Path(os.path.dirname(os.__file__), "escaped").exists()
@@ -285,7 +290,8 @@ def test_user_alone_has_no_way_up(layered, way):
 def test_user_alone_gives_set_uid_programs_nothing(layered, host, user):
     """`no_new_privs`: a program with the set-uid bit runs as whoever started it."""
     ended = layered("user").run(
-        "import subprocess\nprint(subprocess.run(['/bin/su', '-c', 'id -u'], stdin=subprocess.DEVNULL, capture_output=True).stdout)\n"
+        "import subprocess\n"
+        "print(subprocess.run(['/bin/su', '-c', 'id -u'], stdin=subprocess.DEVNULL, capture_output=True).stdout)\n"
         "print(subprocess.run(['/bin/grep', 'NoNewPrivs', '/proc/self/status'], capture_output=True).stdout)"
     )
     assert "b'0\\n'" not in ended.text
@@ -365,7 +371,8 @@ def test_a_control_group_alone_counts_processes(layered):
     ended = box.run(
         "import os, time\nmade = 0\n"
         "for _ in range(60):\n"
-        "    try:\n        if os.fork() == 0:\n            time.sleep(30)\n        made += 1\n    except OSError:\n        break\nmade"
+        "    try:\n        if os.fork() == 0:\n            time.sleep(30)\n        made += 1\n"
+        "    except OSError:\n        break\nmade"
     )
     assert int(ended.value) < 14
     assert sum(threads(pid) for pid in (box.pid, *children(box.pid))) <= 14

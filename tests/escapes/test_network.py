@@ -9,7 +9,6 @@ import pytest
 
 from .listeners import Listeners
 
-
 _CONNECT = """
 import socket
 for family, kind, address in {targets!r}:
@@ -56,10 +55,11 @@ _WAYS = {
         "import zmq, time\ns = zmq.Context().socket(zmq.DEALER)\ns.connect('tcp://127.0.0.1:{port}')\ns.send(b'x')\n"
         "time.sleep(1)"
     ),
-    "zmq-ipc": "import zmq, time\ns = zmq.Context().socket(zmq.DEALER)\ns.connect('ipc://{path}')\ns.send(b'x')\ntime.sleep(1)",
+    "zmq-ipc": (
+        "import zmq, time\ns = zmq.Context().socket(zmq.DEALER)\ns.connect('ipc://{path}')\ns.send(b'x')\ntime.sleep(1)"
+    ),
     "another-program": (
-        "import subprocess, sys\n"
-        "subprocess.run(['/bin/bash', '-c', 'echo x > /dev/tcp/127.0.0.1/{port}'], timeout=5)\n"
+        "import subprocess, sys\nsubprocess.run(['/bin/bash', '-c', 'echo x > /dev/tcp/127.0.0.1/{port}'], timeout=5)\n"
     ),
     "another-interpreter": (
         "import subprocess, sys\n"
@@ -72,9 +72,7 @@ _WAYS = {
         "    c.connect(fd, struct.pack('=HH4s8x', 2, socket.htons({port}), bytes([127, 0, 0, 1])), 16)\n"
         "    c.send(fd, b'x', 1, 0)\n"
     ),
-    "fast-open": (
-        "import socket\ns = socket.socket()\ns.sendto(b'x', socket.MSG_FASTOPEN, ('127.0.0.1', {port}))"
-    ),
+    "fast-open": ("import socket\ns = socket.socket()\ns.sendto(b'x', socket.MSG_FASTOPEN, ('127.0.0.1', {port}))"),
 }
 
 
@@ -122,7 +120,8 @@ def test_listening(box, planted, host):
         "import socket\n"
         f"for family, address in ((2, ('0.0.0.0', 0)), (10, ('::', 0)), (1, {str(place / 'ours')!r}), (1, 'ours'), (1, '\\0ours')):\n"
         "    try:\n"
-        "        one = socket.socket(family)\n        one.bind(address)\n        one.listen()\n        print('listens', address)\n"
+        "        one = socket.socket(family)\n        one.bind(address)\n        one.listen()\n"
+        "        print('listens', address)\n"
         "    except OSError:\n        pass\n"
     )
     assert ended.text == ""
@@ -147,7 +146,8 @@ def test_seeing_the_network(box):
 @pytest.mark.needs_root
 def test_capturing_packets(box):
     ended = box.run(
-        "import socket\nfor family, kind, protocol in ((17, 3, 3), (17, 2, 3), (2, 3, 1), (10, 3, 58), (16, 3, 0), (40, 1, 0)):\n"
+        "import socket\n"
+        "for family, kind, protocol in ((17, 3, 3), (17, 2, 3), (2, 3, 1), (10, 3, 58), (16, 3, 0), (40, 1, 0)):\n"
         "    try:\n        socket.socket(family, kind, protocol)\n        print('made', family)\n"
         "    except OSError:\n        pass\n"
     )

@@ -156,7 +156,8 @@ def test_other_sessions_keys_and_sockets_by_path(box, host):
     ended = box.run(
         "import os, socket\n"
         "for number in range(3, 256):\n"
-        "    try:\n        one = socket.socket(fileno=os.dup(number))\n        print(one.getsockname(), one.getpeername())\n"
+        "    try:\n        one = socket.socket(fileno=os.dup(number))\n"
+        "        print(one.getsockname(), one.getpeername())\n"
         "    except OSError:\n        pass\n"
     )
     for word in ended.text.replace("'", " ").split():

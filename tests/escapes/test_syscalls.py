@@ -173,7 +173,9 @@ def _run(box: Box, number: int, arguments: str) -> str:
     return ended.text.strip()
 
 
-@pytest.mark.parametrize("call", [name for name, row in _CALLS.items() if row[platform.machine() == "aarch64"] is not None])
+@pytest.mark.parametrize(
+    "call", [name for name, row in _CALLS.items() if row[platform.machine() == "aarch64"] is not None]
+)
 def test_a_refused_system_call(standing_box, call):
     number = _CALLS[call][platform.machine() == "aarch64"]
     assert _run(standing_box, number, _CALLS[call][2]) in _REFUSED
@@ -196,7 +198,17 @@ def test_a_socket_of_any_family(standing_box, family):
 def test_the_host_is_what_it_was(standing_box):
     """Seen from outside after all that was tried: same name, no key, no queue, no shared memory, same mounts."""
     name, mounts = os.uname().nodename, Path("/proc/self/mounts").read_text()
-    for call in ("sethostname", "setdomainname", "shmget", "semget", "msgget", "mq_open", "add_key", "mount", "umount2"):
+    for call in (
+        "sethostname",
+        "setdomainname",
+        "shmget",
+        "semget",
+        "msgget",
+        "mq_open",
+        "add_key",
+        "mount",
+        "umount2",
+    ):
         row = _CALLS[call]
         _run(standing_box, row[platform.machine() == "aarch64"], row[2])
     assert os.uname().nodename == name

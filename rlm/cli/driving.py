@@ -1,0 +1,104 @@
+"""One run under a view: events go to the view, Ctrl-C asks the run to stop, a second one does not ask."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..results import ExecutionResult
+from ..tasks import Task
+from .state import Event, RunState
+
+
+class View(Protocol):
+    """Shows a run to somebody."""
+
+    def start(self, task: Task) -> None:
+        """Called before the run."""
+
+    def observe(self, event: Event) -> None:
+        """Called for each event, from any thread."""
+
+    def stop(self) -> None:
+        """Called after the run, however it ended."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a run. An interrupted one may have no result."""
+
+    result: ExecutionResult[Any] | None
+    interrupted: bool
+    state: RunState
+
+
+def drive(task: Task, view: View, state: RunState) -> Outcome:
+    """Run a task to its end, or until somebody interrupts it."""
+    from ..repl.driver import run_task
+
+    view.start(task)
+    try:
+        return asyncio.run(_drive(run_task(task, observe=_guarded(view)), state))
+    finally:
+        view.stop()
+
+
+async def _drive(run: Any, state: RunState) -> Outcome:
+    running = asyncio.ensure_future(run)
+    interrupts = 0
+
+    def interrupt() -> None:
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts > 1:
+            raise KeyboardInterrupt
+        running.cancel()
+
+    with _on_interrupt(interrupt):
+        try:
+            result = await running
+        except asyncio.CancelledError:
+            if not interrupts:
+                raise
+            result = None
+    return Outcome(result, interrupts > 0, state)
+
+
+@contextlib.contextmanager
+def _on_interrupt(handler: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    try:
+        loop.add_signal_handler(signal.SIGINT, handler)
+    except (ValueError, RuntimeError, NotImplementedError):  # not the main thread: then Ctrl-C goes elsewhere, too
+        yield
+        return
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+def _guarded(view: View) -> Callable[[Event], None]:
+    """The view's `observe`. If it fails, the run goes on without it, and says so."""
+    failed = False
+
+    def observe(event: Event) -> None:
+        nonlocal failed
+        if failed:
+            return
+        try:
+            view.observe(event)
+        except Exception as error:
+            if os.environ.get("RLM_DEBUG") == "1":
+                raise
+            failed = True
+            view.stop()
+            print(f"rlm: the view stopped ({type(error).__name__}: {error}); the run goes on", file=sys.stderr)  # noqa: T201
+
+    return observe

@@ -1,0 +1,162 @@
+"""The live view of a run on a terminal: the code that runs, the calls in flight, what is left of the budget."""
+
+from __future__ import annotations
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from ..tasks import Task
+from .state import Event, Iteration, RunState
+from .words import clean, count, duration, inputs_text, last_line, money, one_line, script_notice, signature_text
+
+_PHASES = {
+    "starting": "starting a kernel",
+    "asking": "asking the model",
+    "reading": "reading its reply",
+    "running": "running the code",
+    "thinking": "done",
+    "extracting": "extracting the outputs",
+    "ended": "done",
+}
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_CALLS = 5
+
+
+class LiveView:
+    """Draws a run while it goes on. Iterations that are over stay above as one line each."""
+
+    def __init__(self, console: Console, state: RunState) -> None:
+        self.console, self.state = console, state
+        self._live = Live(
+            _Frame(state), console=console, refresh_per_second=8, transient=True, vertical_overflow="crop"
+        )
+
+    def start(self, task: Task) -> None:
+        """Say what is about to run, and begin to draw."""
+        self.console.print(header(task))
+        self._live.start()
+
+    def observe(self, event: Event) -> None:
+        """Take in an event. Called from any thread."""
+        if not self.state.take(event):
+            return
+        with self.state.lock:
+            if event.kind == "cell_ended":
+                self.console.print(iteration_line(self.state.iterations[-1], self.console.width))
+            elif event.kind == "trigger_fired":
+                self.console.print(Text(f"! {clean(self.state.reason)}: extracting", "yellow"))
+            elif event.kind == "extraction_attempt" and self.state.attempts[-1][1]:
+                number, problems = self.state.attempts[-1]
+                self.console.print(
+                    Text(f"✗ extraction {number}: {one_line('; '.join(problems), self.console.width - 20)}", "red")
+                )
+
+    def stop(self) -> None:
+        """Take the picture away; what was printed stays."""
+        self._live.stop()
+
+
+class _Frame:
+    """The picture of a state, drawn anew each time it is asked for."""
+
+    def __init__(self, state: RunState) -> None:
+        self.state = state
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield frame(self.state, options.max_width, console.height)
+
+
+def header(task: Task) -> RenderableType:
+    """What is about to run."""
+    lines = Table.grid(padding=(0, 2))
+    lines.add_column(style="dim", no_wrap=True)
+    lines.add_column(overflow="fold")
+    lines.add_row("task", Text(clean(signature_text(task))))
+    lines.add_row("inputs", Text(clean(inputs_text(task))))
+    roles = {"main": task.models.main, "sub": task.models.sub, "extraction": task.models.extraction}
+    names = {role: str(spec) for role, spec in roles.items() if role == "main" or spec != task.models.main}
+    lines.add_row("model", Text(", ".join(clean(n if r == "main" else f"{r} {n}") for r, n in names.items())))
+    notice = script_notice(task)
+    return Group(lines, *([Text(notice, "yellow")] if notice else []), Text(""))
+
+
+def iteration_line(one: Iteration, width: int) -> Text:
+    """An iteration that is over, in one line."""
+    line = Text("✓" if one.success else "✗", "green" if one.success else "red")
+    line.append(f" {one.number:>2}  ", "bold")
+    calls = f", {count(one.calls, 'call')}" if one.calls else ""
+    facts = f"{count(len(one.code.splitlines()), 'line')}{calls}, {duration(one.seconds)}"
+    line.append(f"{facts:<28}", "dim")
+    line.append(" " + last_line(one.output, max(20, width - 40)), "" if one.success else "red")
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+def frame(state: RunState, width: int, height: int) -> RenderableType:
+    """The moving part of the view."""
+    with state.lock:
+        calls, gauges = _calls(state, width), _gauges(state, width)
+        room = max(3, min(24, height - len(list(state.calls)[:_CALLS]) - 8))
+        return Group(_code(state, width, room), *calls, gauges)
+
+
+def _code(state: RunState, width: int, room: int) -> RenderableType:
+    spin = _SPINNER[int(state.clock() * 8) % len(_SPINNER)]
+    title = Text(f" {spin} ", "cyan")
+    if state.iteration:
+        title.append(f"iteration {state.iteration} · ", "bold")
+    title.append(f"{_PHASES.get(state.phase, state.phase)}, {duration(state.seconds_in_phase())} ")
+    lines = clean(state.code).splitlines()
+    hidden = max(0, len(lines) - room)
+    shown = "\n".join(line[: max(10, width - 4)] for line in lines[:room])
+    style = "cyan" if state.phase == "running" else "dim"
+    body: RenderableType = Syntax(shown, "python", theme="ansi_dark", background_color="default") if shown else Text("")
+    note = Text(f" {count(hidden, 'more line')} ", "dim") if hidden else None
+    return Panel(body, title=title, title_align="left", border_style=style, subtitle=note, subtitle_align="right")
+
+
+def _calls(state: RunState, width: int) -> list[RenderableType]:
+    flying = list(state.calls.values())
+    if not flying:
+        return []
+    grid = Table.grid(padding=(0, 1))
+    for style in ("magenta", "dim", ""):
+        grid.add_column(no_wrap=True, style=style)
+    for call in flying[:_CALLS]:
+        taken = duration(state.clock() - call.since)
+        grid.add_row(f" ⇄ {clean(call.name)}", f"{taken:>6}", Text(one_line(call.preview, max(10, width - 30))))
+    if len(flying) > _CALLS:
+        grid.add_row(f"   and {len(flying) - _CALLS:,} more", "", "")
+    return [grid]
+
+
+def _gauges(state: RunState, width: int) -> RenderableType:
+    budget, seconds = state.budget, state.seconds()
+    grid = Table.grid(padding=(0, 1))
+    cells: list[RenderableType] = []
+    bar = 10 if width >= 100 else 6
+    for name, used, limit, text in (
+        ("iterations", state.iteration, budget.get("max_iterations"), "{:,}/{:,}"),
+        ("calls", budget.get("llm_calls", 0), budget.get("max_llm_calls"), "{:,}/{:,}"),
+        ("time", seconds, budget.get("max_duration"), ""),
+    ):
+        if not limit:
+            continue
+        spelled = text.format(used, limit) if text else f"{duration(used)}/{duration(limit)}"
+        cells += [Text(f" {name}", "dim"), _bar(used, limit, bar), Text(spelled)]
+    tokens, cost = budget.get("tokens"), budget.get("cost_usd")
+    rest = [f"{tokens:,} tokens"] if tokens else []
+    rest += [money(cost)] if cost is not None else []
+    grid.add_row(*cells, Text("  " + " · ".join(rest)))
+    return grid
+
+
+def _bar(used: float, limit: float, width: int) -> ProgressBar:
+    share = used / limit
+    style = "green" if share < 0.6 else "yellow" if share < 0.85 else "red"
+    return ProgressBar(limit, min(used, limit), width=width, complete_style=style, finished_style="red")

@@ -1,0 +1,146 @@
+"""What is going on in a run, put together from its events. Every view is drawn from this, and none keeps more."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+class Event(Protocol):
+    """Something that happened in a run."""
+
+    @property
+    def kind(self) -> str:
+        """What happened."""
+
+    @property
+    def run_id(self) -> str:
+        """In which run; a child run has its own."""
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """The details."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call from the code that has not been answered yet."""
+
+    name: str
+    preview: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """An iteration that is over."""
+
+    number: int
+    code: str
+    output: str
+    success: bool
+    seconds: float
+    calls: int
+
+
+@dataclass
+class RunState:
+    """A run, as far as it has come."""
+
+    clock: Callable[[], float] = time.monotonic
+    run_id: str = ""
+    phase: str = "starting"
+    since: float = 0.0
+    iteration: int = 0
+    code: str = ""
+    output: str = ""
+    calls: dict[Any, Call] = field(default_factory=dict)
+    calls_made: int = 0
+    budget: dict[str, Any] = field(default_factory=dict)
+    budget_at: float = 0.0
+    iterations: list[Iteration] = field(default_factory=list)
+    reason: str = ""
+    attempts: list[tuple[int, list[str]]] = field(default_factory=list)
+    ended: bool = False
+    lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+
+    def __post_init__(self) -> None:
+        self.since = self.budget_at = self.clock()
+
+    def take(self, event: Event) -> bool:
+        """Take in an event; False if it is of a child run, which shows only as a call of its parent."""
+        with self.lock:
+            if not self.run_id:
+                self.run_id = event.run_id
+            if event.run_id != self.run_id:
+                return False
+            handler = getattr(self, f"_{event.kind}", None)
+            if handler is not None:
+                handler(event.data)
+            return True
+
+    def seconds_in_phase(self) -> float:
+        """How long the present phase has taken so far."""
+        return self.clock() - self.since
+
+    def seconds(self) -> float:
+        """How long the run has taken so far, as its ledger counts."""
+        used = float(self.budget.get("seconds") or 0.0)
+        return used if self.ended else used + self.clock() - self.budget_at
+
+    def _enter(self, phase: str) -> None:
+        self.phase, self.since = phase, self.clock()
+
+    def _run_started(self, data: Mapping[str, Any]) -> None:
+        limits = data.get("budget")
+        if isinstance(limits, Mapping):
+            self.budget = {**limits, **self.budget}
+        self._enter("starting")
+
+    def _iteration_started(self, data: Mapping[str, Any]) -> None:
+        self.iteration = data["iteration"]
+        self._enter("asking")
+
+    def _model_asked(self, data: Mapping[str, Any]) -> None:
+        self._enter("asking")
+
+    def _model_answered(self, data: Mapping[str, Any]) -> None:
+        self._enter("reading")
+
+    def _cell_started(self, data: Mapping[str, Any]) -> None:
+        self.code, self.output, self.calls_made = data["code"], "", 0
+        self._enter("running")
+
+    def _cell_ended(self, data: Mapping[str, Any]) -> None:
+        self.output = data["output"]
+        self.iterations.append(
+            Iteration(data["iteration"], self.code, self.output, data["success"], data["seconds"], self.calls_made)
+        )
+        self._enter("thinking")
+
+    def _call_started(self, data: Mapping[str, Any]) -> None:
+        self.calls_made += 1
+        self.calls[data["id"]] = Call(data["name"], str(data.get("preview") or ""), self.clock())
+
+    def _call_ended(self, data: Mapping[str, Any]) -> None:
+        self.calls.pop(data["id"], None)
+
+    def _budget(self, data: Mapping[str, Any]) -> None:
+        self.budget.update(data)
+        self.budget_at = self.clock()
+
+    def _trigger_fired(self, data: Mapping[str, Any]) -> None:
+        self.reason = str(data["reason"])
+        self._enter("extracting")
+
+    def _extraction_attempt(self, data: Mapping[str, Any]) -> None:
+        self.attempts.append((data["number"], [str(one) for one in data.get("problems") or ()]))
+        self._enter("extracting")
+
+    def _run_ended(self, data: Mapping[str, Any]) -> None:
+        self.ended = True
+        self.calls.clear()
+        self._enter("ended")

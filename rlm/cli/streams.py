@@ -1,0 +1,38 @@
+"""Standard output for the answer alone: whatever else is printed while a run goes on is sent to standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import sys
+from collections.abc import Iterator
+from typing import TextIO
+
+_INVISIBLE = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+
+
+@contextlib.contextmanager
+def answer_only() -> Iterator[TextIO]:
+    """The real standard output. Until this ends, `print` and file descriptor 1 both lead to standard error."""
+    sys.stdout.flush()
+    real = sys.stdout
+    try:
+        descriptor = real.fileno()
+    except (io.UnsupportedOperation, AttributeError, OSError):  # a stand-in, as in a test
+        with contextlib.redirect_stdout(sys.stderr):
+            yield real
+        return
+    with os.fdopen(os.dup(descriptor), "w", encoding="utf-8") as kept, contextlib.redirect_stdout(sys.stderr):
+        os.dup2(2, descriptor)
+        try:
+            yield kept
+            kept.flush()
+        finally:
+            os.dup2(kept.fileno(), descriptor)
+
+
+def safe_json(text: str) -> str:
+    """JSON in which a terminal finds nothing to obey: what is not visible is escaped, as JSON allows."""
+    return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
