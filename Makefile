@@ -45,8 +45,9 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install $(QUIET) -e '.[data,notebooks]' --group dev
 	@touch $@ $(VENV)/.run
 
-.venv-bench/.ready: benchmarks/requirements-peers.txt
+.venv-bench/.ready: benchmarks/requirements-peers.txt | $(VENV)/.dev
 	@echo "Making .venv-bench with the peers (once)..."
 	@$(PYTHON) -m venv .venv-bench
 	@.venv-bench/bin/python -m pip install $(QUIET) -r benchmarks/requirements-peers.txt
+	@$(BIN)/python benchmarks/sandbox.py --prepare
 	@touch $@

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from ..results import ExecutionResult
 from ..tasks import Task
+from .kept import interrupted_result
 from .state import Event, RunState
 
 
@@ -31,16 +32,16 @@ class View(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a run. An interrupted one may have no result."""
+    """What became of a run."""
 
-    result: ExecutionResult[Any] | None
+    result: ExecutionResult[Any]
     interrupted: bool
     state: RunState
 
 
 def drive(task: Task, view: View, state: RunState) -> Outcome:
     """Run a task to its end, or until somebody interrupts it."""
-    from ..repl.driver import run_task
+    from ..running import run_task
 
     view.start(task)
     try:
@@ -66,7 +67,7 @@ async def _drive(run: Any, state: RunState) -> Outcome:
         except asyncio.CancelledError:
             if not interrupts:
                 raise
-            result = None
+            result = interrupted_result(state)
     return Outcome(result, interrupts > 0, state)
 
 

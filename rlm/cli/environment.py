@@ -1,4 +1,4 @@
-"""What has to be there before a model is asked: packages and keys. Keys are only ever named."""
+"""What has to be there before a run starts: isolation, packages, keys. Keys are only ever named."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ KEYS: dict[str, tuple[str, ...]] = {
 
 
 def require(task: Task) -> None:
-    """Raise `EnvironmentProblem` if a model of the task cannot be asked from here."""
+    """Raise if the task cannot be run from here: no isolation, a key or a package missing."""
+    from sandbox.isolation.probe import choose_tier
+
+    choose_tier(task.isolation)
     specs = (task.models.main, task.models.sub, task.models.extraction)
     asked = {spec.model: spec for spec in specs if spec.scripted is None}
     for spec in asked.values():

@@ -40,7 +40,7 @@ class LineView:
                 return f"run {state.run_id}"
             case "cell_ended":
                 done = state.iterations[-1]
-                calls = f", {count(done.calls, 'call')}" if done.calls else ""
+                calls = f", {count(len(done.calls), 'call')}" if done.calls else ""
                 facts = f"{count(len(done.code.splitlines()), 'line')}{calls}, {duration(done.seconds)}"
                 return (
                     f"iteration {done.number} {'ok' if done.success else 'failed'} ({facts}) {last_line(done.output)}"
@@ -49,7 +49,7 @@ class LineView:
                 return f"{state.reason}: extracting"
             case "extraction_attempt":
                 number, problems = state.attempts[-1]
-                return f"extraction {number}: {one_line('; '.join(problems), 160) if problems else 'valid'}"
+                return f"extraction, attempt {number}" + (f": {one_line('; '.join(problems), 160)}" if problems else "")
             case "run_ended":
                 return f"{data.get('ending', 'ended')}"
         return ""

@@ -89,7 +89,7 @@ def iteration_line(one: Iteration, width: int) -> Text:
     """An iteration that is over, in one line."""
     line = Text("✓" if one.success else "✗", "green" if one.success else "red")
     line.append(f" {one.number:>2}  ", "bold")
-    calls = f", {count(one.calls, 'call')}" if one.calls else ""
+    calls = f", {count(len(one.calls), 'call')}" if one.calls else ""
     facts = f"{count(len(one.code.splitlines()), 'line')}{calls}, {duration(one.seconds)}"
     line.append(f"{facts:<28}", "dim")
     line.append(" " + last_line(one.output, max(20, width - 40)), "" if one.success else "red")

@@ -41,16 +41,15 @@ def command(ctx: click.Context, /, task_file: str, as_json: bool, strict: bool, 
 
     with answer_only() as output:
         task = load(task_file, overrides(options))
-        tools = task.tools  # imported now: a mistake in them is a mistake in the file
+        _ = task.tools  # imported now: a mistake in them is a mistake in the file
         environment.require(task)
         outcome = _drive(task, quiet)
-        del tools
-        if outcome.result is not None:
-            _print(outcome, task, output, as_json)
+        _print(outcome, task, output, as_json)
     if outcome.interrupted:
-        click.echo(_how_to_go_on(outcome, task_file), err=True)
+        from .kept import keep
+
+        click.echo(keep(outcome.result, task_file), err=True)
         ctx.exit(exits.INTERRUPTED)
-    assert outcome.result is not None
     ctx.exit(_code(outcome.result, strict))
 
 
@@ -84,7 +83,6 @@ def _print(outcome: Outcome, task: Task, output: Any, as_json: bool) -> None:
 
     from .streams import safe_json
 
-    assert outcome.result is not None
     if as_json:
         indent = 2 if output.isatty() else None
         text = outcome.result.to_json()
@@ -109,9 +107,3 @@ def _code(result: ExecutionResult[Any], strict: bool) -> int:
     if isinstance(result, Failed) or (strict and isinstance(result, Extracted)):
         return exits.NO_ANSWER
     return exits.ANSWERED
-
-
-def _how_to_go_on(outcome: Outcome, task_file: str) -> str:
-    state = outcome.state
-    done = f"after {len(state.iterations)} iterations" if state.iterations else "before the first iteration was over"
-    return f"Interrupted {done}. Run {state.run_id or '(not started)'}. To start again: rlm run {task_file}"

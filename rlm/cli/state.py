@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ..history import CallRecord
+
 
 class Event(Protocol):
     """Something that happened in a run."""
@@ -43,7 +45,7 @@ class Iteration:
     output: str
     success: bool
     seconds: float
-    calls: int
+    calls: tuple[CallRecord, ...] = ()
 
 
 @dataclass
@@ -58,12 +60,16 @@ class RunState:
     code: str = ""
     output: str = ""
     calls: dict[Any, Call] = field(default_factory=dict)
-    calls_made: int = 0
+    records: list[CallRecord] = field(default_factory=list)
+    """The calls of the present cell that have been answered."""
+
     budget: dict[str, Any] = field(default_factory=dict)
     budget_at: float = 0.0
     iterations: list[Iteration] = field(default_factory=list)
     reason: str = ""
     attempts: list[tuple[int, list[str]]] = field(default_factory=list)
+    """Attempts at extraction: their numbers, and what is known to be wrong with them."""
+
     ended: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
@@ -111,22 +117,23 @@ class RunState:
         self._enter("reading")
 
     def _cell_started(self, data: Mapping[str, Any]) -> None:
-        self.code, self.output, self.calls_made = data["code"], "", 0
+        self.code, self.output, self.records = data["code"], "", []
         self._enter("running")
 
     def _cell_ended(self, data: Mapping[str, Any]) -> None:
         self.output = data["output"]
+        calls = tuple(self.records)
         self.iterations.append(
-            Iteration(data["iteration"], self.code, self.output, data["success"], data["seconds"], self.calls_made)
+            Iteration(data["iteration"], self.code, self.output, data["success"], data["seconds"], calls)
         )
         self._enter("thinking")
 
     def _call_started(self, data: Mapping[str, Any]) -> None:
-        self.calls_made += 1
         self.calls[data["id"]] = Call(data["name"], str(data.get("preview") or ""), self.clock())
 
     def _call_ended(self, data: Mapping[str, Any]) -> None:
         self.calls.pop(data["id"], None)
+        self.records.append(CallRecord(data["name"], data["seconds"], data.get("error")))
 
     def _budget(self, data: Mapping[str, Any]) -> None:
         self.budget.update(data)

@@ -22,6 +22,7 @@ MAX_OUTPUT_CHARS = 8_000
 MAX_CHARS = 150_000
 _PREVIEW_CHARS = 160
 _KEPT_TURNS = 6
+_ALIASES = ("llm_query_batched",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +83,11 @@ def begin(
 ) -> Conversation:
     """The conversation as it starts."""
     submit = "SUBMIT(" + ", ".join(f"{field.name}=..." for field in signature.outputs) + ")"
-    listed = "\n".join([*(_function(name, one) for name, one in functions.items()), *_helpers(helpers)])
-    system = _template("system").substitute(submit=submit, functions=listed)
+    shown = {name: one for name, one in functions.items() if name not in _ALIASES}
+    listed = "\n".join([*(_function(name, one) for name, one in shown.items()), *_helpers(helpers)])
+    texts = [name for name, value in inputs.items() if isinstance(value, str)]
+    example = f"print(peek({texts[0]}, 0, 500))" if texts else "print(budget())"
+    system = _template("system").substitute(submit=submit, functions=listed, example=example)
     task = _template("task").substitute(
         instructions=signature.instructions,
         inputs="\n".join(describe_input(name, value) for name, value in inputs.items()) or "(none)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from .problems import suggestion
 
@@ -17,8 +17,8 @@ class CheckProblem(Exception):
         super().__init__(message)
 
 
-def read_check(text: str, outputs: Collection[str] | None, others: Iterable[str]) -> None:
-    """Raise `CheckProblem` unless a text is an expression over the outputs; it may also use the `others` by name.
+def read_check(text: str, outputs: Collection[str] | None, inputs: Collection[str] = ()) -> None:
+    """Raise `CheckProblem` unless a text is an expression over the outputs. Inputs are not there when it runs.
 
     Where the outputs are not known, only that it is an expression is checked.
     """
@@ -31,13 +31,13 @@ def read_check(text: str, outputs: Collection[str] | None, others: Iterable[str]
         raise CheckProblem(f"not a Python expression: {error}") from None
     if outputs is None:
         return
-    known = {*outputs, *others}
     bound = _bound(tree)
     used = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
     for node in used:
-        if node.id not in known and node.id not in bound and not hasattr(builtins, node.id):
-            close = suggestion(node.id, sorted(known))
-            raise CheckProblem(f"{node.id!r} is no output{close}", _indent(text) + _column(text, node))
+        if node.id not in outputs and node.id not in bound and not hasattr(builtins, node.id):
+            close = "; checks see the outputs only" if node.id in inputs else suggestion(node.id, sorted(outputs))
+            what = "an input" if node.id in inputs else "no output"
+            raise CheckProblem(f"{node.id!r} is {what}{close}", _indent(text) + _column(text, node))
     if not {node.id for node in used} & set(outputs):
         raise CheckProblem(f"says nothing about the outputs ({', '.join(outputs)})")
 

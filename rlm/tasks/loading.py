@@ -96,7 +96,7 @@ class _Loader:
         path, text = ("signature",), written.signature
         try:
             source = text if "->" in text else self._signature_class(text)
-            return Signature.of(source, instructions=written.instructions)
+            return Signature.of(source, instructions=written.instructions, reserved=_reserved())
         except SignatureError as error:
             place = self.document.value_place(path)
             if error.text is not None and error.position is not None:
@@ -161,6 +161,9 @@ class _Loader:
             if name in seen:
                 message = f"tools[{index}]: there is a tool {name!r} already; give this one another name"
                 self.problems.append(self.document.problem(message, place))
+            elif name in _reserved():
+                message = f"tools[{index}]: {name!r} is a name of the REPL; give the tool another one"
+                self.problems.append(self.document.problem(message, place))
             seen[name] = index
             try:
                 imports.look(self.folder, reference)
@@ -169,10 +172,17 @@ class _Loader:
 
     def _checks(self, written: TaskFile, signature: Signature | None) -> None:
         outputs = [one.name for one in signature.outputs] if signature is not None else None
-        others = [one.name for one in signature.inputs] if signature is not None else ()
+        inputs = [one.name for one in signature.inputs] if signature is not None else ()
         for index, text in enumerate(written.checks):
             try:
-                read_check(text, outputs, others)
+                read_check(text, outputs, inputs)
             except CheckProblem as error:
                 place = self.document.place_inside(("checks", index), error.position)
                 self.problems.append(self.document.problem(f"checks[{index}]: {error}", place))
+
+
+def _reserved() -> frozenset[str]:
+    """The names that mean something in the REPL."""
+    from ..repl.tools import RESERVED
+
+    return RESERVED

@@ -242,18 +242,19 @@ class TaskFile(_Section):
     depth: int = Field(1, ge=0, le=10, description="How deep `rlm_query` may start child runs; 0 is not at all.")
 
 
+Script = Annotated[
+    Annotated[list[str], Tag("<list>")] | Annotated[dict[str, str], Tag("<mapping>")],
+    Discriminator(lambda value: "<mapping>" if isinstance(value, dict) else "<list>"),
+]
+"""Replies in order, or by a part of the prompt (`*` is any other)."""
+
+
 class ScriptFile(_Section):
     """The replies of a scripted model."""
 
-    main: list[str] = Field(description="Replies in order, each with its code in a fence.")
-    sub: Annotated[
-        Annotated[list[str], Tag("<list>")] | Annotated[dict[str, str], Tag("<mapping>")],
-        Discriminator(lambda value: "<mapping>" if isinstance(value, dict) else "<list>"),
-    ] = Field(
-        default_factory=list,
-        description="Answers to `llm_query`: in order, or by a part of the prompt (`*` is any other).",
-    )
-    extraction: list[str] = Field(default_factory=list, description="Replies to the extraction prompt, in order.")
+    main: Script = Field(default_factory=list, description="What it writes: a thought, then code in a fence.")
+    sub: Script = Field(default_factory=list, description="Its answers to `llm_query`.")
+    extraction: Script = Field(default_factory=list, description="Its replies to the extraction prompt.")
 
 
 class _EditorSchema(GenerateJsonSchema):

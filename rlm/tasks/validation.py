@@ -30,7 +30,7 @@ _WORDS = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
-_EXAMPLES = {"signature": '`signature: "doc: str -> answer: str"`', "main": "`main:` with a list of replies"}
+_EXAMPLES = {"signature": '`signature: "doc: str -> answer: str"`'}
 
 
 def validate_task(document: Document) -> tuple[TaskFile | None, list[TaskProblem], set[Path]]:

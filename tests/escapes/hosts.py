@@ -1,4 +1,4 @@
-"""The test's side of a host process: start it as root or as an ordinary user, give it orders, look at it from outside."""
+"""The test's side of a host process: start it as root or as an ordinary user, give it orders, look at it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class HostProcess:
         options: dict[str, Any] = {}
         if uid is not None:
             options = {"user": uid, "group": uid, "extra_groups": []}
-        self.errors = tempfile.TemporaryFile()
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115
         self.process = subprocess.Popen(
             [python, "-B", str(_places(user)[1])],
             stdin=subprocess.PIPE,

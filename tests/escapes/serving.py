@@ -1,7 +1,7 @@
 """A host that a test can watch from outside: a process that opens sessions and runs cells as it is told.
 
 It is a program (`python serving.py`), one line of JSON in, one out. The test stays outside, so that a host that hangs,
-swells, crashes or leaks is seen, and so that the host can be root or an ordinary user. It imports nothing but `sandbox`.
+swells, crashes or leaks is seen, and so that the host can be root or an ordinary user. It imports `sandbox` only.
 """
 
 from __future__ import annotations

@@ -102,10 +102,8 @@ def test_more_calls_than_allowed_past_the_function_that_counts(host, open_box):
 def test_arguments_that_are_too_large(host, open_box):
     box = open_box(functions=["note", "length"], limits={"call_bytes": 100_000})
     ended = box.run(
-        (
-            "try:\n    note('x' * 200_000)\nexcept Exception as error:\n"
-            "    print(type(error).__name__)\nlength('x' * 50_000)"
-        )
+        "try:\n    note('x' * 200_000)\nexcept Exception as error:\n"
+        "    print(type(error).__name__)\nlength('x' * 50_000)"
     )
     assert (ended.text, ended.value, ended.noted) == ("HostCallRefused\n", "50000", [])
 

@@ -151,7 +151,7 @@ def test_changing_files_of_the_host(box, secret, way):
 def test_listing_what_is_on_the_machine(box, secret):
     ended = box.run(
         "import os\n"
-        "for place in ('/', '/tmp', '/etc', '/home', '/root', '/proc', '/sys', '/var', '/run', '/dev', '..', '../..'):\n"
+        "for place in ('/', '/tmp', '/etc', '/home', '/root', '/proc', '/sys', '/var', '/run', '/dev', '..'):\n"
         "    try:\n"
         "        print(place, os.listdir(place))\n"
         "    except OSError as error:\n"
@@ -175,12 +175,9 @@ def test_listing_what_is_on_the_machine(box, secret):
     ],
 )
 def test_reading_a_well_known_file(box, path):
-    if not Path(path).exists():
-        Path_text = "no such file on this machine"
-    else:
-        Path_text = Path(path).read_text()[:40]
+    begins = Path(path).read_text()[:40].strip() if Path(path).exists() else "no such file on this machine"
     ended = box.run(f"print(open({path!r}).read()[:4000])")
-    assert Path_text.strip() not in ended.everything
+    assert not begins or begins not in ended.everything
     assert ended.error in ("FileNotFoundError", "PermissionError")
 
 
@@ -225,7 +222,7 @@ def test_raw_devices(box):
         "        except OSError:\n"
         "            pass\n"
     )
-    assert ended.ok if hasattr(ended, "ok") else ended.error is None
+    assert ended.error is None
     assert ended.text == ""
 
 

@@ -183,10 +183,8 @@ def test_a_name_in_shared_memory_is_not_shared(open_box):
     """What two sessions could agree upon to meet: neither named memory nor a lock in it."""
     one, other = open_box(), open_box()
     one.run(
-        (
-            "from multiprocessing import shared_memory\n"
-            "m = shared_memory.SharedMemory('escaped', create=True, size=64)\nm.buf[:5] = b'hello'"
-        )
+        "from multiprocessing import shared_memory\n"
+        "m = shared_memory.SharedMemory('escaped', create=True, size=64)\nm.buf[:5] = b'hello'"
     )
     ended = other.run(
         "from multiprocessing import shared_memory\nprint(bytes(shared_memory.SharedMemory('escaped').buf[:5]))"

@@ -127,7 +127,7 @@ def memory_of(pid: int) -> bytes:
 
 @pytest.mark.needs_root
 def test_the_key_of_another_session_is_nowhere_to_be_found(open_box):
-    """Keys go through the fork server; a kernel that is forked later must not find those of its elders in its memory."""
+    """Keys go through the fork server; a kernel that is forked later must not find its elders' in its memory."""
     elders = [open_box() for _ in range(3)]
     younger = open_box()
     last = open_box()

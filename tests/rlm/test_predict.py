@@ -1,0 +1,229 @@
+"""Predict as a dspy module, and dspy's own modules on this sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+import dspy
+import pytest
+from pydantic import BaseModel
+
+import rlm
+from rlm.models.scripted import scripted_lm
+from rlm.results import Extracted, Failed, Submitted
+
+pytestmark = pytest.mark.xdist_group("driver")
+
+
+class Invoice(BaseModel):
+    number: str
+    total: float
+
+
+class Read(dspy.Signature):
+    """Read the invoice."""
+
+    doc: str = dspy.InputField()
+    invoice: Invoice = dspy.OutputField(desc="what it says")
+    kind: Literal["paid", "open"] = dspy.OutputField()
+
+
+SUBMIT_COUNT = "```python\nSUBMIT(count=doc.count('a'))\n```"
+
+
+@pytest.fixture
+def count(pool):
+    return rlm.Predict("doc: str -> count: int", pool=pool)
+
+
+def test_calling_it_gives_a_prediction(count):
+    with dspy.context(lm=scripted_lm([SUBMIT_COUNT])):
+        prediction = count(doc="banana")
+    assert prediction.count == 3
+    assert isinstance(prediction.result, Submitted)
+
+
+def test_run_with_fallback_gives_the_result(count):
+    with dspy.context(lm=scripted_lm([SUBMIT_COUNT])):
+        match count.run_with_fallback(doc="banana"):
+            case Submitted(outputs, iterations, llm_calls):
+                assert (outputs.count, iterations, llm_calls) == (3, 1, 0)
+            case other:
+                pytest.fail(str(other))
+
+
+async def test_it_runs_inside_an_event_loop_both_ways(count):
+    with dspy.context(lm=scripted_lm({"*": SUBMIT_COUNT})):
+        assert (await count.arun_with_fallback(doc="aa")).outputs.count == 2
+        assert (await count.acall(doc="aa")).count == 2
+        assert count.run_with_fallback(doc="aa").outputs.count == 2
+
+
+def test_typed_signatures_come_back_typed(pool):
+    code = "```python\nSUBMIT(invoice={'number': 'A1', 'total': 9.5}, kind='paid')\n```"
+    with dspy.context(lm=scripted_lm([code])):
+        outputs = rlm.Predict(Read, pool=pool).run_with_fallback(doc="...").outputs
+    assert outputs.invoice == Invoice(number="A1", total=9.5)
+    assert outputs.kind == "paid"
+
+
+def test_a_failed_run_is_an_exception_when_called_as_a_module(pool):
+    predict = rlm.Predict("doc -> count: int", trigger=rlm.FallbackTrigger(max_iterations=1), pool=pool)
+    with (
+        dspy.context(lm=scripted_lm(["```python\nx = 1\n```", "no", "no", "no"])),
+        pytest.raises(rlm.RunFailed) as caught,
+    ):
+        predict(doc="x")
+    assert isinstance(caught.value.result, Failed)
+    assert len(caught.value.result.history) == 1
+
+
+def test_the_extraction_model_can_be_another(pool):
+    extraction = scripted_lm(['{"count": 4}'])
+    predict = rlm.Predict(
+        "doc -> count: int", trigger=rlm.FallbackTrigger(max_iterations=1), extraction_lm=extraction, pool=pool
+    )
+    with dspy.context(lm=scripted_lm(["```python\ncount = 4\n```"])):
+        result = predict.run_with_fallback(doc="x")
+    assert isinstance(result, Extracted)
+    assert result.confidence == pytest.approx(0.8)
+
+
+def test_the_scorer_can_be_replaced(pool):
+    predict = rlm.Predict(
+        "doc -> count: int",
+        trigger=rlm.FallbackTrigger(max_iterations=1),
+        confidence=lambda outputs, findings: 0.123,
+        pool=pool,
+    )
+    with dspy.context(lm=scripted_lm(["```python\nx = 1\n```", '{"count": 4}'])):
+        assert predict.run_with_fallback(doc="x").confidence == 0.123
+
+
+def test_optimizers_see_the_inner_predictor_and_what_they_change_is_used(count):
+    assert [name for name, _ in count.named_predictors()] == ["act"]
+    predictor = count.predictors()[0]
+    predictor.signature = predictor.signature.with_instructions("Count with great care.")
+    predictor.demos = [dspy.Example(conversation="an older task", reply="an older reply")]
+    lm = scripted_lm([SUBMIT_COUNT])
+    with dspy.context(lm=lm):
+        count(doc="a")
+    system = lm._engine_spec.requests[0].system
+    assert "Count with great care." in system
+    assert "an older reply" in system
+
+
+def test_a_trace_for_optimizers_is_kept(count):
+    with dspy.context(lm=scripted_lm([SUBMIT_COUNT]), trace=[]):
+        count(doc="a")
+        assert [step[0] for step in dspy.settings.trace] == [count.act]
+
+
+def test_it_saves_and_loads(count, tmp_path):
+    count.act.signature = count.act.signature.with_instructions("Saved words.")
+    count.save(tmp_path / "count.json")
+    other = rlm.Predict("doc: str -> count: int")
+    other.load(tmp_path / "count.json")
+    assert other.act.signature.instructions == "Saved words."
+
+
+def test_set_lm_wins_over_the_context(count):
+    count.set_lm(scripted_lm([SUBMIT_COUNT]))
+    assert count.run_with_fallback(doc="aaa").outputs.count == 3
+
+
+def test_without_a_model_it_says_what_to_do(count):
+    with dspy.context(lm=None), pytest.raises(ValueError, match=r"dspy\.configure"):
+        count.run_with_fallback(doc="a")
+
+
+def test_many_threads_can_share_one_predict(count):
+    from concurrent.futures import ThreadPoolExecutor
+
+    count.set_lm(scripted_lm({"*": SUBMIT_COUNT}))
+    with ThreadPoolExecutor(6) as executor:
+        counts = list(executor.map(lambda n: count.run_with_fallback(doc="a" * n).outputs.count, range(12)))
+    assert counts == list(range(12))
+
+
+# -- dspy's modules on this sandbox
+
+
+def reply(code):
+    return f"[[ ## reasoning ## ]]\nthinking\n\n[[ ## code ## ]]\n```python\n{code}\n```\n\n[[ ## completed ## ]]"
+
+
+@pytest.fixture
+def interpreter(pool):
+    def make():
+        return rlm.SandboxInterpreter(pool=pool)
+
+    return make
+
+
+def test_dspy_rlm_runs_on_it_unchanged(interpreter):
+    lm = scripted_lm([reply("print(len(doc))"), reply("SUBMIT(doc.count('a'))")])
+    with dspy.context(lm=lm):
+        prediction = dspy.RLM("doc -> count: int", interpreter_factory=interpreter, max_iters=4)(doc="banana")
+    assert prediction.count == 3
+    assert prediction.trajectory[0]["output"].strip() == "6"
+
+
+def test_dspy_rlm_calls_its_sub_model_and_its_tools_through_it(interpreter):
+    def shout(text: str) -> str:
+        """Say it louder."""
+        return text.upper()
+
+    lm = scripted_lm([reply("print(shout(text='hi'), llm_query('who?'))"), reply("SUBMIT(answer='done')")])
+    sub = scripted_lm({"*": "me"})
+    with dspy.context(lm=lm):
+        module = dspy.RLM("doc -> answer", interpreter_factory=interpreter, tools=[shout], sub_lm=sub, max_iters=4)
+        prediction = module(doc="x")
+    assert prediction.trajectory[0]["output"].strip() == "HI me"
+
+
+def test_it_satisfies_the_protocol(interpreter):
+    from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreter, CodeInterpreterError, FinalOutput
+
+    with interpreter() as one:
+        assert isinstance(one, CodeInterpreter)
+        assert one.execute("x = 1") is None
+        assert one.execute("print(x + n)", {"n": 2}) == "3\n"
+        assert one.execute("SUBMIT(a=1)") == FinalOutput({"a": 1})
+        with pytest.raises(SyntaxError):
+            one.execute("if x")
+        with pytest.raises(CodeExecutionError, match="ZeroDivisionError"):
+            one.execute("print('before')\n1 / 0")
+        assert one.execute("print(x)") == "1\n"
+        with pytest.raises(CodeInterpreterError, match="variable"):
+            one.execute("x", {"bad": object()})
+
+
+def test_a_kernel_that_dies_is_the_interpreters_error(interpreter):
+    from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreterError
+
+    with interpreter() as one:
+        with pytest.raises(CodeInterpreterError) as caught:
+            one.execute("import os; os.abort()")
+        assert not isinstance(caught.value, CodeExecutionError)
+
+
+def test_nothing_heavy_is_imported_with_the_package():
+    import subprocess
+    import sys
+
+    code = "import sys, rlm; print([name for name in ('dspy', 'pydantic', 'zmq', 'rich') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_async_runs_do_not_mix_their_models(pool):
+    async def one(n):
+        with dspy.context(lm=scripted_lm([f"```python\nSUBMIT(count={n})\n```"])):
+            return (await rlm.Predict("doc -> count: int", pool=pool).arun_with_fallback(doc="x")).outputs.count
+
+    async def all_of_them():
+        return await asyncio.gather(*(one(n) for n in range(5)))
+
+    assert asyncio.run(all_of_them()) == [0, 1, 2, 3, 4]
