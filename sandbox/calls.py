@@ -6,15 +6,12 @@ The functions are the caller's and trusted; the requests are not. Arguments arri
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import inspect
-import json
-import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -52,8 +49,8 @@ def quick(function: F) -> F:
 class Carrier(Protocol):
     """How answers reach the kernel."""
 
-    def answer(self, body: dict[str, Any]) -> None:
-        """Send one answer; called from any thread."""
+    def answer(self, frame: bytes) -> None:
+        """Send one answer, as a frame; called from any thread."""
 
 
 @dataclass(slots=True)
@@ -120,9 +117,9 @@ class HostCalls:
         if not getattr(self.functions.get(call.name), "_rlm_types", False):
             call.args, call.kwargs = untagged(call.args), untagged(call.kwargs)
         if (refusal := self._admit(call)) is not None:
-            carrier.answer(refusal)
+            carrier.answer(frames.encode(refusal))
         elif call.name in self._quick:
-            carrier.answer(self._answer(_finished(self.functions[call.name], call), call))
+            carrier.answer(self._called_here(call))
         else:
             with self._lock:
                 self._held_bytes += size
@@ -193,6 +190,15 @@ class HostCalls:
             threading.Thread(target=_run_loop, args=(self._own_loop,), daemon=True, name="rlm-host-loop").start()
         return self._own_loop
 
+    def _called_here(self, call: _Call) -> bytes:
+        """The answer of a quick function, which this thread calls itself."""
+        try:
+            return self._framed(call, self.functions[call.name](*call.args, **call.kwargs))
+        except StopCell:
+            return frames.encode({"id": call.number, "stop": True})
+        except Exception as error:
+            return frames.encode(_error(call.number, type(error).__name__, str(error)))
+
     def _done(self, future: Future[Any], call: _Call, carrier: Carrier) -> None:
         answer = self._answer(future, call)
         with self._lock:
@@ -206,93 +212,27 @@ class HostCalls:
             carrier.answer(answer)
             self._start_some()
 
-    def _answer(self, future: Future[Any], call: _Call) -> dict[str, Any]:
+    def _answer(self, future: Future[Any], call: _Call) -> bytes:
         if future.cancelled():
-            return _error(call.number, "HostError", f"{call.name}() was cancelled")
+            return frames.encode(_error(call.number, "HostError", f"{call.name}() was cancelled"))
         error = future.exception()
-        if isinstance(error, StopCell):
-            return {"id": call.number, "stop": True}
-        if error is not None:
-            return _error(call.number, type(error).__name__, str(error))
-        value = future.result()
-        if isinstance(value, _Stopped):
-            return {"id": call.number, "stop": True}
+        if error is None and not isinstance(value := future.result(), _Stopped):
+            return self._framed(call, value)
+        if error is None or isinstance(error, StopCell):
+            return frames.encode({"id": call.number, "stop": True})
+        return frames.encode(_error(call.number, type(error).__name__, str(error)))
+
+    def _framed(self, call: _Call, value: Any) -> bytes:
+        """What a function returned, as a frame; or what is wrong with it."""
         try:
-            size = len(json.dumps(value))
+            frame = frames.encode({"id": call.number, "value": value})
         except (TypeError, ValueError, RecursionError) as problem:
-            return _error(call.number, "HostError", f"{call.name}() returned something that is not JSON: {problem}")
-        if size > self._limits.call_bytes:
-            cap = self._limits.call_bytes
-            return _error(call.number, "HostCallRefused", f"{call.name}() returned {size:,} bytes; at most {cap:,} fit")
-        return {"id": call.number, "value": value}
-
-
-class SocketCarrier:
-    """Host calls over a socket pair: 4 bytes of length, then JSON. Reads belong to the loop that runs the cell."""
-
-    def __init__(self, sock: socket.socket, calls: HostCalls, limits: Limits, wake: Callable[[], None]) -> None:
-        sock.setblocking(False)
-        self.socket = sock
-        self._calls = calls
-        self._wake = wake
-        self._reader = frames.Reader(limits.call_bytes)
-        self._out = bytearray()
-        self._most_held = 4 * limits.call_bytes
-        self._lock = threading.Lock()
-        self.paused = False
-
-    @property
-    def wants_to_read(self) -> bool:
-        """False while too much waits to be worked on or to be read by the kernel: then the kernel has to wait."""
-        self.paused = self._calls.congested or len(self._out) > self._most_held
-        return not self.paused
-
-    def readable(self) -> bool:
-        """Take what has arrived; False when the kernel closed its end."""
-        try:
-            alive = frames.receive(self.socket, self._reader)
-        except BlockingIOError:
-            return True
-        except ConnectionError:
-            return False
-        try:
-            for body in self._reader.frames():
-                self._calls.request(body, self._reader.size, self)
-        except frames.FrameError as error:
-            raise ProtocolViolation(f"a malformed host call: {error}") from None
-        return alive
-
-    def send_descriptors(self, descriptors: Sequence[int]) -> None:
-        """Pass open files to the kernel, which takes them when it is told what they are."""
-        with self._lock:
-            self._push()
-            frames.send(self.socket, {}, descriptors)
-
-    @property
-    def wants_to_write(self) -> bool:
-        """Whether an answer did not fit into the socket yet."""
-        return bool(self._out)
-
-    def writable(self) -> None:
-        """Send more of what is held."""
-        with self._lock:
-            self._push()
-
-    def answer(self, body: dict[str, Any]) -> None:
-        """Send an answer, from any thread; what the socket does not take is left to the loop."""
-        data = frames.encode(body)
-        with self._lock:
-            self._out += data
-            self._push()
-            held = bool(self._out)
-        if held or self.paused:
-            self._wake()
-
-    def _push(self) -> None:
-        with contextlib.suppress(BlockingIOError, OSError):
-            while self._out:
-                sent = self.socket.send(self._out)
-                del self._out[:sent]
+            message = f"{call.name}() returned something that is not JSON: {problem}"
+            return frames.encode(_error(call.number, "HostError", message))
+        if len(frame) > self._limits.call_bytes:
+            message = f"{call.name}() returned {len(frame):,} bytes; at most {self._limits.call_bytes:,} fit"
+            return frames.encode(_error(call.number, "HostCallRefused", message))
+        return frame
 
 
 def _checked(body: dict[str, Any], size: int) -> _Call:
@@ -306,18 +246,6 @@ def _checked(body: dict[str, Any], size: int) -> _Call:
 
 def _error(number: Any, name: str, message: str) -> dict[str, Any]:
     return {"id": number, "error": {"name": name, "message": message[:10_000]}}
-
-
-def _finished(function: Callable[..., Any], call: _Call) -> Future[Any]:
-    """Call it here and now; the outcome in the form that other calls have theirs in."""
-    future: Future[Any] = Future()
-    try:
-        future.set_result(function(*call.args, **call.kwargs))
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
-        future.set_exception(error)
-    return future
 
 
 def _called(function: Callable[..., Any], call: _Call) -> Any:

@@ -34,6 +34,11 @@ def encode(body: dict[str, Any], encoder: Callable[[Any], str] = _encode) -> byt
     return _HEAD.pack(len(data)) + data
 
 
+def body_of(frame: bytes) -> dict[str, Any]:
+    """What is in a frame of our own."""
+    return dict(_decode(frame[_HEAD.size :]))
+
+
 def send(sock: socket.socket, body: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
     """Send one frame on a blocking socket."""
     data = encode(body)

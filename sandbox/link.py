@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from .calls import HostCalls, SocketCarrier
+from .calls import HostCalls
+from .carrier import SocketCarrier
 from .channels import Channels
 from .launch import Exit
 from .limits import Limits

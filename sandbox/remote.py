@@ -23,7 +23,7 @@ from typing import Any
 
 from jupyter_client.manager import KernelManager
 
-from . import policy
+from . import frames, policy
 from .calls import HostCalls
 from .channels import Channels
 from .collect import COMM
@@ -62,9 +62,9 @@ class CommCarrier:
         self._calls.request(data["call"], len(str(data["call"])), self)
         return True
 
-    def answer(self, body: dict[str, Any]) -> None:
+    def answer(self, frame: bytes) -> None:
         """Keep an answer for the loop, which alone may use the channels."""
-        self._answers.append(body)
+        self._answers.append(frames.body_of(frame))
         self._link.poke()
 
     def flush(self) -> None:

@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import Any
 
 from . import data
-from .calls import HostCalls, SocketCarrier
+from .calls import HostCalls
+from .carrier import SocketCarrier
 from .errors import InputError, KernelDied, SandboxError, SessionClosed
 from .exchange import Exchange
 from .limits import Limits

@@ -50,11 +50,13 @@ def _fields(outputs: Any, evidence: tuple[Evidence, ...] | None = None) -> Rende
         table.add_row(clean(str(name)), Text(value_text(value)))
         if evidence is not None:
             found = [one for one in evidence if one.field == name]
-            table.add_row("", _rests_on(found))
+            table.add_row("", _rests_on(value, found))
     return table
 
 
-def _rests_on(found: list[Evidence]) -> Text:
+def _rests_on(value: Any, found: list[Evidence]) -> Text:
+    if not found and value is None:
+        return Text("nothing was found for it", "dim")
     if not found:
         return Text("no evidence in the variables or the history", "yellow")
     lines = []

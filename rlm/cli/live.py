@@ -92,7 +92,8 @@ def iteration_line(one: Iteration, width: int) -> Text:
     calls = f", {count(len(one.calls), 'call')}" if one.calls else ""
     facts = f"{count(len(one.code.splitlines()), 'line')}{calls}, {duration(one.seconds)}"
     line.append(f"{facts:<28}", "dim")
-    line.append(" " + last_line(one.output, max(20, width - 40)), "" if one.success else "red")
+    said = "SUBMIT" if one.submitted else last_line(one.output, max(20, width - 40))
+    line.append(" " + said, "" if one.success else "red")
     line.truncate(width, overflow="ellipsis")
     return line
 

@@ -98,7 +98,9 @@ def _print(outcome: Outcome, task: Task, output: Any, as_json: bool) -> None:
     console = Console(file=output, highlight=False)
     if not console.is_terminal:
         console.width = 120
-    show(console, outcome.result, iterations=len(outcome.state.iterations), notice=script_notice(task))
+    with console.capture() as captured:
+        show(console, outcome.result, iterations=len(outcome.state.iterations), notice=script_notice(task))
+    output.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
 
 
 def _code(result: ExecutionResult[Any], strict: bool) -> int:

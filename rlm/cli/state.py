@@ -47,6 +47,11 @@ class Iteration:
     seconds: float
     calls: tuple[CallRecord, ...] = ()
 
+    @property
+    def submitted(self) -> bool:
+        """Whether it called SUBMIT, and that was accepted."""
+        return any(call.name == "SUBMIT" and call.error is None for call in self.calls)
+
 
 @dataclass
 class RunState:
@@ -94,8 +99,8 @@ class RunState:
 
     def seconds(self) -> float:
         """How long the run has taken so far, as its ledger counts."""
-        used = float(self.budget.get("seconds") or 0.0)
-        return used if self.ended else used + self.clock() - self.budget_at
+        until = self.since if self.ended else self.clock()
+        return float(self.budget.get("seconds") or 0.0) + until - self.budget_at
 
     def _enter(self, phase: str) -> None:
         self.phase, self.since = phase, self.clock()
@@ -104,6 +109,7 @@ class RunState:
         limits = data.get("budget")
         if isinstance(limits, Mapping):
             self.budget = {**limits, **self.budget}
+        self.budget_at = self.clock()  # what came before, imports above all, is not the run's
         self._enter("starting")
 
     def _iteration_started(self, data: Mapping[str, Any]) -> None:

@@ -26,7 +26,7 @@ _MALFORMED = {
     "a-name-that-is-a-list": "frame({'id': 1, 'name': ['note'], 'args': [], 'kwargs': {}})",
     "arguments-that-are-text": "frame({'id': 1, 'name': 'note', 'args': 'abc', 'kwargs': {}})",
     "keywords-that-are-a-list": "frame({'id': 1, 'name': 'note', 'args': [], 'kwargs': []})",
-    "deep-arguments": 'frame(b\'{"id": 1, "name": "note", "kwargs": {}, "args": \' + b\'[\' * 100000 + b\']\' * 100000 + b\'}\')',
+    "deep-arguments": """frame(b'{"id": 1, "name": "note", "kwargs": {}, "args": ' + b'[' * 99999)""",
     "arguments-too-large": "frame({'id': 1, 'name': 'note', 'args': ['x' * (17 << 20)], 'kwargs': {}})",
 }
 

@@ -104,7 +104,7 @@ _WELL_SIGNED = {
     "a-stream-with-lone-surrogates": "publish('stream', {'name': 'stdout', 'text': 'a\\ud800b'})",
     "a-result-that-is-a-list": "publish('execute_result', {'data': ['x']})",
     "a-result-of-another-type": "publish('execute_result', {'data': {'text/plain': {'a': 1}}})",
-    "a-result-with-lone-surrogates": "publish('execute_result', {'data': dict.fromkeys(('text/plain', 'text/html'), '\\udfff')})",
+    "a-result-with-lone-surrogates": "publish('execute_result', {'data': {'text/plain': '\\udfff', 'b': '\\udfff'}})",
     "a-status-nobody-knows": "publish('status', {'execution_state': ['idle']})",
     "a-type-nobody-knows": "publish('os.system', {'command': 'true'})",
     "an-answer-to-nothing": "publish('comm_msg', {'data': {'variables': 1}})",
@@ -210,7 +210,7 @@ _VARIABLES = {
     "text": "{'variables': 'all of them'}",
     "junk": "{'variables': [5, None, {}, {'name': 5}, {'name': '\\ud800', 'type': 7, 'size': ['x'], 'preview': {}}]}",
     "endless": "{'variables': [{'name': f'v{i}', 'preview': 'x' * 1000} for i in range(9000)]}",
-    "giant-numbers": "{'variables': [{'name': 'a', 'has_value': True, **dict.fromkeys(('size', 'value'), int('9' * 4000))}]}",
+    "giant-numbers": "{'variables': [{'name': 'a', 'has_value': True, 'value': int('9' * 4000)}]}",
     "deep": "{'variables': [{'name': 'a', 'has_value': True, 'value': deep}]}",
 }
 

@@ -46,7 +46,7 @@ def seen(fresh_host: HostProcess, variant) -> Iterator[dict]:
             "os.symlink('/etc', 'link')\n"
             "kept = tempfile.NamedTemporaryFile(delete=False)\n"
             "try:\n"
-            "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
+            "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], start_new_session=1)\n"
             "except OSError:\n    pass\n"
             "threading.Thread(target=lambda: threading.Event().wait()).start()\n"
             "try:\n    from multiprocessing import shared_memory\n"
@@ -83,9 +83,6 @@ def test_after_everything_is_closed(fresh_host, seen):
         box.close()
     fresh_host.ask("close_pool")
     _all_gone(seen)
-    assert (
-        not [target for target in fresh_host.descriptors().values() if "memfd" in target] or os.geteuid() != 0 or True
-    )
     fresh_host.close()
 
 

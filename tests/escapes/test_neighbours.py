@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
-import signal
 from pathlib import Path
 
 import pytest
 
-from .hosts import children, goes_on, runs
+from .hosts import goes_on, runs
 
 _SIGNALS = {
     "kill": "os.kill(pid, 9)",
@@ -35,7 +34,8 @@ _BEGIN = """
 import ctypes, os, struct
 def syscall(number, *args):
     c = ctypes.CDLL(None, use_errno=True)
-    result = c.syscall(ctypes.c_long(number), *[ctypes.create_string_buffer(a) if isinstance(a, bytes) else ctypes.c_long(a or 0) for a in args])
+    args = [ctypes.create_string_buffer(a) if isinstance(a, bytes) else ctypes.c_long(a or 0) for a in args]
+    result = c.syscall(ctypes.c_long(number), *args)
     if result == -1:
         raise OSError(ctypes.get_errno(), 'refused')
     return result
@@ -130,11 +130,9 @@ _SHARED = {
     "past-the-protection": (
         "import ctypes\n"
         "buffer = memoryview(large._at.buffer)\n"
-        "import sys\n"
         "c = ctypes.CDLL(None, use_errno=True)\n"
-        "address = ctypes.c_void_p()\n"
         "class View(ctypes.Structure):\n"
-        "    _fields_ = [('buf', ctypes.c_void_p), ('obj', ctypes.py_object), ('len', ctypes.c_ssize_t)] + [('rest', ctypes.c_char * 200)]\n"
+        "    _fields_ = [('buf', ctypes.c_void_p), ('obj', ctypes.py_object), ('rest', ctypes.c_char * 200)]\n"
         "view = View()\n"
         "ctypes.pythonapi.PyObject_GetBuffer.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]\n"
         "ctypes.pythonapi.PyObject_GetBuffer(buffer, ctypes.addressof(view), 0)\n"
@@ -199,7 +197,6 @@ def test_killing_itself_harms_nobody_else(open_box, host):
     ended = one.run("import os, signal\nos.kill(os.getpid(), signal.SIGABRT)\nos.abort()")
     assert ended.death == "KernelDied"
     assert other.run("kept").value == "5"
-    assert signal.SIGABRT
 
 
 def test_a_swarm_of_sessions_that_all_die_at_once(open_box, host):
@@ -209,5 +206,4 @@ def test_a_swarm_of_sessions_that_all_die_at_once(open_box, host):
         assert box.run("import os\nos._exit(3)").death == "KernelDied"
     assert survivor.run("1 + 1").value == "2"
     assert not any(runs(box.pid) for box in boxes)
-    assert isinstance(children(host.process.pid), list)
     assert goes_on(survivor)

@@ -118,7 +118,8 @@ def test_listening(box, planted, host):
     place = planted(host.uid).directory
     ended = box.run(
         "import socket\n"
-        f"for family, address in ((2, ('0.0.0.0', 0)), (10, ('::', 0)), (1, {str(place / 'ours')!r}), (1, 'ours'), (1, '\\0ours')):\n"
+        f"path = {str(place / 'ours')!r}\n"
+        "for family, address in ((2, ('0.0.0.0', 0)), (10, ('::', 0)), (1, path), (1, 'ours'), (1, '\\0ours')):\n"
         "    try:\n"
         "        one = socket.socket(family)\n        one.bind(address)\n        one.listen()\n"
         "        print('listens', address)\n"
