@@ -43,6 +43,7 @@ def drive(task: Task, view: View, state: RunState) -> Outcome:
     """Run a task to its end, or until somebody interrupts it."""
     from ..running import run_task
 
+    state.budget = task.trigger.to_dict()
     view.start(task)
     try:
         return asyncio.run(_drive(run_task(task, observe=_guarded(view)), state))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.panel import Panel
@@ -25,6 +27,8 @@ _PHASES = {
 }
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _CALLS = 5
+_BARS = 90
+"""Columns that the gauges need for their bars."""
 
 
 class LiveView:
@@ -43,18 +47,24 @@ class LiveView:
 
     def observe(self, event: Event) -> None:
         """Take in an event. Called from any thread."""
-        if not self.state.take(event):
-            return
         with self.state.lock:
-            if event.kind == "cell_ended":
-                self.console.print(iteration_line(self.state.iterations[-1], self.console.width))
-            elif event.kind == "trigger_fired":
-                self.console.print(Text(f"! {clean(self.state.reason)}: extracting", "yellow"))
-            elif event.kind == "extraction_attempt" and self.state.attempts[-1][1]:
+            line = self._line(event) if self.state.take(event) else None
+        # Outside of the lock: printing waits for the picture, and drawing the picture waits for the lock.
+        if line is not None:
+            self.console.print(line)
+
+    def _line(self, event: Event) -> Text | None:
+        """What stays on the terminal of an event, if anything."""
+        width = self.console.width
+        match event.kind:
+            case "cell_ended":
+                return iteration_line(self.state.iterations[-1], width)
+            case "trigger_fired":
+                return Text(f"! {clean(self.state.reason)}: extracting", "yellow")
+            case "extraction_attempt" if self.state.attempts[-1][1]:
                 number, problems = self.state.attempts[-1]
-                self.console.print(
-                    Text(f"✗ extraction {number}: {one_line('; '.join(problems), self.console.width - 20)}", "red")
-                )
+                return Text(f"✗ extraction {number}: {one_line('; '.join(problems), width - 20)}", "red")
+        return None
 
     def stop(self) -> None:
         """Take the picture away; what was printed stays."""
@@ -87,7 +97,7 @@ def header(task: Task) -> RenderableType:
 
 def iteration_line(one: Iteration, width: int) -> Text:
     """An iteration that is over, in one line."""
-    line = Text("✓" if one.success else "✗", "green" if one.success else "red")
+    line = Text.assemble(("✓", "green") if one.success else ("✗", "red"))
     line.append(f" {one.number:>2}  ", "bold")
     calls = f", {count(len(one.calls), 'call')}" if one.calls else ""
     facts = f"{count(len(one.code.splitlines()), 'line')}{calls}, {duration(one.seconds)}"
@@ -137,27 +147,33 @@ def _calls(state: RunState, width: int) -> list[RenderableType]:
 
 
 def _gauges(state: RunState, width: int) -> RenderableType:
-    budget, seconds = state.budget, state.seconds()
-    grid = Table.grid(padding=(0, 1))
+    """What is left: a bar for each limit, or only the numbers where there is no room for bars."""
+    budget = state.budget
     cells: list[RenderableType] = []
-    bar = 10 if width >= 100 else 6
+    plain: list[str] = []
     for name, used, limit, text in (
         ("iterations", state.iteration, budget.get("max_iterations"), "{:,}/{:,}"),
-        ("calls", budget.get("llm_calls", 0), budget.get("max_llm_calls"), "{:,}/{:,}"),
-        ("time", seconds, budget.get("max_duration"), ""),
+        ("calls", budget.get("llm_calls") or 0, budget.get("max_llm_calls"), "{:,}/{:,}"),
+        ("time", state.seconds(), budget.get("max_duration"), ""),
+        ("tokens", budget.get("tokens") or 0, budget.get("max_tokens"), "{:,}/{:,}"),
+        ("cost", budget.get("cost_usd") or 0.0, budget.get("max_cost_usd"), "${:.4f}/${:.2f}"),
     ):
-        if not limit:
+        if not limit or not math.isfinite(limit):
             continue
         spelled = text.format(used, limit) if text else f"{duration(used)}/{duration(limit)}"
-        cells += [Text(f" {name}", "dim"), _bar(used, limit, bar), Text(spelled)]
+        cells += [Text(f" {name}", "dim"), _bar(used, limit), Text(spelled)]
+        plain.append(f"{name} {spelled}")
     tokens, cost = budget.get("tokens"), budget.get("cost_usd")
-    rest = [f"{tokens:,} tokens"] if tokens else []
-    rest += [money(cost)] if cost is not None else []
+    rest = [f"{tokens:,} tokens"] if tokens and not budget.get("max_tokens") else []
+    rest += [money(cost)] if cost is not None and not budget.get("max_cost_usd") else []
+    if width < _BARS:
+        return Text(" " + " · ".join(plain + rest), no_wrap=True, overflow="ellipsis")
+    grid = Table.grid(padding=(0, 1))
     grid.add_row(*cells, Text("  " + " · ".join(rest)))
     return grid
 
 
-def _bar(used: float, limit: float, width: int) -> ProgressBar:
+def _bar(used: float, limit: float) -> ProgressBar:
     share = used / limit
     style = "green" if share < 0.6 else "yellow" if share < 0.85 else "red"
-    return ProgressBar(limit, min(used, limit), width=width, complete_style=style, finished_style="red")
+    return ProgressBar(limit, min(used, limit), width=8, complete_style=style, finished_style="red")

@@ -54,6 +54,7 @@ class Kernel:
         self._inputs: frozenset[str] = frozenset()
         self._warnings: list[str] = []
         self._main = threading.get_ident()
+        self._pid = os.getpid()
         self._sending = threading.RLock()
         self._request: Message | None = None
         self._last: dict[str, Any] = {}
@@ -160,6 +161,8 @@ class Kernel:
         self._send(channel, frames)
 
     def _send(self, channel: zmq.Socket[bytes], frames: list[bytes]) -> None:
+        if os.getpid() != self._pid:
+            return  # a child that the cell forked: the channels are not its own
         # A cell may be stopped at any line, but not between two frames of a message.
         mine = threading.get_ident() == self._main
         self._protected += mine
@@ -201,6 +204,8 @@ class Kernel:
             failed = failure(error)
             del error
         self._running = False
+        if os.getpid() != self._pid:
+            os._exit(0)  # a child that the cell forked has come to the end of the cell
         self._finish(message, failed, began)
 
     def _finish(self, message: Message, failed: Failure | None, began: float | None) -> None:

@@ -174,7 +174,7 @@ def host(request: pytest.FixtureRequest, host_of: Callable[[str], HostProcess]) 
 @pytest.fixture
 def fresh_host(variant: Variant) -> Iterator[HostProcess]:
     """A host of the test's own, which it may bring down, or whose memory it measures."""
-    host = HostProcess(variant.user)
+    host = HostProcess(variant.user, lean=True)
     yield host
     host.close()
 

@@ -78,18 +78,20 @@ class Ended:
 class HostProcess:
     """One host, and the sessions that it has opened."""
 
-    def __init__(self, user: str) -> None:
+    def __init__(self, user: str, *, lean: bool = False) -> None:
+        """`lean`: with an interpreter that has little to import, where there is one; it starts sooner."""
         self.user = user
+        program = "ordinary" if lean and users()["ordinary"] == "" else user
         self.token = os.urandom(16).hex()
         self._buffer = b""
         self._owed = 0
-        python, environment, uid = _interpreter(user)
+        python, environment, uid = _interpreter(program)
         options: dict[str, Any] = {}
-        if uid is not None:
+        if uid is not None and user == "ordinary":
             options = {"user": uid, "group": uid, "extra_groups": []}
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115
         self.process = subprocess.Popen(
-            [python, "-B", str(_places(user)[1])],
+            [python, "-B", str(_places(program)[1])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,

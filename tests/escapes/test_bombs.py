@@ -73,7 +73,7 @@ _FORKS = {
 
 @pytest.mark.parametrize("bomb", _FORKS)
 def test_a_fork_bomb(open_box, host, bomb):
-    box = open_box(limits={"processes": 12, "cell_seconds": 1.5})
+    box = open_box(limits={"processes": 12, "cell_seconds": 0.8})
     _, most = watch(box, _FORKS[bomb], lambda: _population(box.pid))
     assert most <= 12 + 4
     descendants = children(box.pid)
@@ -102,7 +102,7 @@ def test_a_thread_bomb(open_box):
     assert most <= 12 + 4, ended.text
 
 
-def test_a_thread_bomb_is_named(open_box):
+def test_the_limit_of_a_thread_bomb_is_named(open_box):
     box = open_box(limits={"processes": 12, "cell_seconds": 5.0})
     ended = box.run(
         "import threading, time\nfor _ in range(3000):\n"
@@ -134,6 +134,7 @@ _MEMORY = {
 }
 
 
+@pytest.mark.any_user
 @pytest.mark.needs_root
 @pytest.mark.parametrize("bomb", _MEMORY)
 def test_a_memory_bomb(open_box, host, bomb):
@@ -231,11 +232,18 @@ _DISK = {
         "import os, itertools\nos.umask(0)\nos.mkdir('hidden', 0o300)\n"
         "for i in itertools.count():\n    open(f'hidden/f{i}', 'wb').write(bytes(1 << 20))"
     ),
+    "files-that-never-had-a-name": (
+        "import os, time\nkept = []\nfor _ in range(200):\n    kept.append(os.open('.', os.O_TMPFILE | os.O_RDWR))\n"
+        "    for _ in range(4): os.write(kept[-1], bytes(1 << 20))\ntime.sleep(60)"
+    ),
     "temporary-files": (
         "import tempfile\nkept = []\nwhile True:\n    f = tempfile.TemporaryFile()\n    f.write(bytes(1 << 20))\n"
         "    f.flush()\n    kept.append(f)"
     ),
 }
+
+
+_HIDDEN = ["removed-but-open", "deep-below", "in-a-directory-nobody-can-list", "files-that-never-had-a-name"]
 
 
 @pytest.mark.needs_root
@@ -251,12 +259,12 @@ def test_a_disk_bomb(open_box, host, bomb):
 
 
 @pytest.mark.needs_root
-@pytest.mark.parametrize("bomb", ["removed-but-open", "deep-below", "in-a-directory-nobody-can-list"])
+@pytest.mark.parametrize("bomb", _HIDDEN)
 def test_a_hidden_disk_bomb_is_found(open_box, host, bomb):
-    """Files that a look at the scratch directory does not show count as well."""
+    """Files that a look at the scratch directory does not show count as well, or cannot be made."""
     box = open_box(limits={"file_bytes": 4 * MB, "cell_seconds": 10.0})
-    ended, _ = watch(box, _DISK[bomb], lambda: 0, timeout=3.0)
-    assert ended.limit == "FileLimit"
+    ended, most = watch(box, _DISK[bomb], lambda: _disk(box), timeout=3.0)
+    assert ended.limit == "FileLimit" or (ended.error in ("PermissionError", "OSError") and most <= 4 * MB)
 
 
 @pytest.mark.needs_root
@@ -295,7 +303,8 @@ _INODES = {
 def test_an_inode_bomb(open_box, host, bomb):
     box = open_box(limits={"file_count": 300, "cell_seconds": 10.0})
     ended = box.run(_INODES[bomb], timeout=3.0)
-    assert ended.limit == "FileLimit"
+    assert ended.limit == "FileLimit" or ended.error == "PermissionError"
+    assert box.scratch is None or not Path(box.scratch).exists() or len(os.listdir(box.scratch)) < 3000
     box.close()
     assert eventually(lambda: box.scratch is None or not Path(box.scratch).exists())
 
@@ -328,6 +337,7 @@ _DESCRIPTORS = {
 }
 
 
+@pytest.mark.any_user
 @pytest.mark.needs_root
 @pytest.mark.parametrize("bomb", _DESCRIPTORS)
 def test_a_descriptor_bomb(open_box, host, bomb):
@@ -340,17 +350,19 @@ def test_a_descriptor_bomb(open_box, host, bomb):
     assert goes_on(box)
 
 
+@pytest.mark.any_user
 def test_a_compressed_bomb(open_box):
     box = open_box(limits={"memory_bytes": 96 * MB, "cell_seconds": 5.0})
     ended = box.run(
         "import zlib\nc = zlib.compressobj()\n"
-        "data = b''.join(c.compress(bytes(1 << 20)) for _ in range(300)) + c.flush()\n"
+        "data = b''.join(c.compress(bytes(1 << 20)) for _ in range(150)) + c.flush()\n"
         "len(zlib.decompress(data))"
     )
     assert ended.limit == "MemoryLimit"
     assert ended.survived
 
 
+@pytest.mark.any_user
 def test_an_expression_too_deep_to_compile(open_box, host):
     box = open_box(limits={"cell_seconds": 5.0})
     ended = box.run("eval('(' * 100_000)")
@@ -359,8 +371,9 @@ def test_an_expression_too_deep_to_compile(open_box, host):
     assert goes_on(box)
 
 
+@pytest.mark.any_user
 def test_recursion_without_a_limit(open_box, host):
-    box = open_box(limits={"cell_seconds": 5.0})
+    box = open_box(limits={"cell_seconds": 1.5})
     ended = box.run("import sys\nsys.setrecursionlimit(10**9)\ndef f():\n    return [f()]\nf()")
     assert ended.error
     assert goes_on(box)

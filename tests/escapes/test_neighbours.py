@@ -151,14 +151,14 @@ _SHARED = {
 
 @pytest.mark.parametrize("way", _SHARED)
 def test_changing_a_text_that_sessions_share(open_box, host, way):
-    name = "large"
+    name = f"large_{way.replace('-', '_')}"
     text = "shared " * 60_000
     attacker, other = open_box(shared={name: text}), open_box(shared={name: text})
-    attacker.run(f"import os{_LOOK}\n{_SHARED[way]}")
-    assert other.run("large[:14], len(large), 'X' in large").value == "('shared shared ', 420000, False)"
+    attacker.run(f"import os{_LOOK}\nlarge = {name}\n{_SHARED[way]}")
+    assert other.run(f"{name}[:14], len({name}), 'X' in {name}").value == "('shared shared ', 420000, False)"
     assert host.ask("shared", name=name) == text
     later = open_box(shared={name: text})
-    assert later.run("str(large) == 'shared ' * 60_000").value == "True"
+    assert later.run(f"str({name}) == 'shared ' * 60_000").value == "True"
 
 
 @pytest.mark.needs_root

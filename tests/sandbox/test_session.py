@@ -315,3 +315,10 @@ def test_public_names_are_what_the_package_says():
     assert dir(sandbox) == sandbox.__all__
     with pytest.raises(AttributeError, match="no attribute"):
         sandbox.nothing  # noqa: B018
+
+
+def test_a_child_that_the_cell_forks_ends_with_the_cell(open_session):
+    session = open_session(policy="off", isolation="namespaces")
+    result = session.run("import os\npid = os.fork()\nprint('once')\nif pid:\n    status = os.waitpid(pid, 0)[1]\npid > 0")
+    assert (result.stdout, result.value) == ("once\n", "True")
+    assert session.run("status").value == "0"

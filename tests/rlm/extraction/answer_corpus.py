@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +64,7 @@ WORDS = [
     "# no",
     "C:/tmp",
     "日本",
+    "two\nlines",
     "",
 ]
 PROSE = [
@@ -118,23 +120,8 @@ def dump(value: Any, rng: random.Random) -> str:
 
 def outside_strings(text: str, change: Callable[[str], str]) -> str:
     """Apply `change` to every character that is not inside a JSON string."""
-    out, inside, escaped = [], False, False
-    for char in text:
-        if inside:
-            escaped = char == "\\" and not escaped
-            inside = escaped or char != '"' or out[-1] == "\\" and _odd(out)
-            out.append(char)
-        else:
-            inside = char == '"'
-            out.append(change(char))
-    return "".join(out)
-
-
-def _odd(out: list[str]) -> bool:
-    count = 0
-    while count < len(out) and out[-1 - count] == "\\":
-        count += 1
-    return count % 2 == 1
+    pieces = re.split(r'("(?:[^"\\]|\\.)*")', text)
+    return "".join(piece if index % 2 else "".join(map(change, piece)) for index, piece in enumerate(pieces))
 
 
 def write(value: Any, quote: Callable[[str], str], key: Callable[[str], str] | None = None) -> str:

@@ -125,9 +125,7 @@ def test_a_cut_model_is_refused_even_if_its_text_is_whole() -> None:
 def test_an_invalid_answer_comes_with_its_problems() -> None:
     error = refusal('{"name": "Ada", "age": "old"}')
     assert error.best == {"name": "Ada", "age": "old"}
-    assert [problem.path for problem in error.problems] == ["/tags", "/age"] or {
-        problem.path for problem in error.problems
-    } == {"/tags", "/age"}
+    assert {problem.path for problem in error.problems} == {"/tags", "/age"}
 
 
 def test_the_place_where_reading_stopped_is_named() -> None:
@@ -162,15 +160,11 @@ def test_a_tag_inside_a_string_is_part_of_the_string() -> None:
 
 # ---------------------------------------------------------------------- properties
 
+TEXT = st.text(st.characters(codec="utf-8"))
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(codec="utf-8")),
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(codec="utf-8")), inner, max_size=4)
-    ),
+    st.none() | st.booleans() | NUMBERS | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
     max_leaves=12,
 )
 JSONISH = st.text(alphabet=st.sampled_from(list("{}[]()\"'“”:,\\/*#-+.0123eEntfNT \n`~<>aü")), max_size=60)
@@ -189,11 +183,10 @@ PIECES = st.lists(
 def test_only_a_parse_error_is_raised_and_only_accepted_values_returned(text: str, schema: Schema, cut: bool) -> None:
     try:
         value = parse(text, schema, truncated=cut)
-    except ParseError as error:
-        assert error.kind in ("no_json", "truncated", "invalid")
-        assert not cut or error.kind == "truncated"
-    else:
-        assert schema.problems(value) == ()
+    except ParseError:
+        return
+    assert not cut
+    assert schema.problems(value) == ()
 
 
 @given(JSON)
@@ -249,8 +242,8 @@ def test_every_string_that_is_returned_stands_in_the_text(text: str) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["[", "{", '{"a":', '"', "'", '["', "{'", "[/*", "[//", "<think>", "<think></think>", "```\n", "\\", "[]", '{"a":1}',
-     '{"name":x}', "{a:", "[1,", "{ ", "['a'a", '[ "b" ', "[1", '["""', '["\\u', "{“", "[{", "\x00", "\n", "}"],
+    ["[", "{", '{"a":', '"', "'", '["', "{'", "[/*", "[//", "<think>", "<think></think>", "```\n", "\\", "[]",
+     '{"a":1}', '{"name":x}', "{a:", "[1,", "{ ", "['a'a", '[ "b" ', "[1", '["""', '["\\u', "{“", "[{", "\x00", "\n", "}"],
 )  # fmt: skip
 def test_a_megabyte_of_nonsense_is_refused_in_linear_time(piece: str) -> None:
     def seconds(size: int) -> float:
