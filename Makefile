@@ -9,8 +9,12 @@ QUIET := --quiet --disable-pip-version-check
 help:  ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-run: $(VENV)/.run  ## Run the example: a session from open to close
-	@$(BIN)/python examples/first_session.py
+run: $(VENV)/.run  ## Run three tasks on a scripted model: one submits, one is extracted, one fails
+	@for task in submit extract fail; do \
+	    printf '\n$$ rlm run examples/%s.yaml\n' $$task; \
+	    $(BIN)/rlm run examples/$$task.yaml; code=$$?; echo "exit code $$code"; \
+	    case $$task:$$code in submit:0|extract:0|fail:1) ;; *) exit 1;; esac; \
+	done
 
 test: $(VENV)/.dev  ## Run the tests
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup

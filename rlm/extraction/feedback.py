@@ -74,13 +74,19 @@ def validate_json(value: Any, schema: Schema | Mapping[str, Any] | bool) -> str:
 
 
 def as_text(value: Any) -> str:
-    """A submission as JSON, bounded. What is not JSON is shown by a preview."""
+    """A submission as JSON, bounded; what is too long or not JSON is shown by a preview."""
     if isinstance(value, str):
         return cut(value, MAX_SUBMISSION)
+    pieces, size = [], 0
     try:
-        return cut(json.dumps(value, ensure_ascii=False), MAX_SUBMISSION)
+        for piece in json.JSONEncoder(ensure_ascii=False, allow_nan=False).iterencode(value):
+            pieces.append(piece)
+            size += len(piece)
+            if size > 20 * MAX_SUBMISSION:  # stop: a value can share its parts, and be endless when written out
+                return preview(value, MAX_SUBMISSION)
     except (TypeError, ValueError, RecursionError):
         return preview(value, MAX_SUBMISSION)
+    return cut("".join(pieces), MAX_SUBMISSION)
 
 
 def _refused(verdict: str, problems: Sequence[Problem], schema: str, submission: str, next_step: str) -> str:

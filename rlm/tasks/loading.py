@@ -15,7 +15,7 @@ from ..triggers import FallbackTrigger
 from . import imports
 from .checks import CheckProblem, read_check
 from .inputs import InputReader, standard_input
-from .models import Models, choose
+from .models import ROLES, Models, choose
 from .places import Document, read
 from .problems import TaskError, TaskProblem
 from .schema import BudgetFile, TaskFile
@@ -120,22 +120,25 @@ class _Loader:
         if models is None and not broken:
             message = "models.main is missing; name a model, as in `models: openai/gpt-5-mini`, or use --model"
             self.problems.append(self.document.problem(message, self.document.key_place(("models",))))
-        for script in dict.fromkeys(
-            (models.main.scripted, models.sub.scripted, models.extraction.scripted) if models else ()
-        ):
-            if script is not None:
-                self._script(script)
+        seen: set[Path] = set()
+        for role in ROLES:
+            script = getattr(models, role).scripted if models is not None else None
+            if script is not None and script not in seen:
+                seen.add(script)
+                own = ("models", role, "scripted")
+                self._script(script, own if self.document.has(own) else ("models", "scripted"))
         return models
 
-    def _script(self, script: Path) -> None:
+    def _script(self, script: Path, path: tuple[str, ...]) -> None:
         shown = self.path.parent / script.relative_to(self.folder) if script.is_relative_to(self.folder) else script
         try:
             document = read(script, str(shown))
             self.problems += document.faults or validate_script(document)
         except TaskError as error:
-            place = self.document.value_place(("models",))
+            # What is wrong inside has a place there; that there is no such file is said where it is named.
+            place = self.document.value_place(path)
             self.problems += [
-                self.document.problem(f"models: {one}", place) if one.where == str(shown) else one
+                self.document.problem(f"{'.'.join(path)}: {one}", place) if one.where == str(shown) else one
                 for one in error.problems
             ]
 

@@ -48,6 +48,10 @@ class Document:
         root = self._compose()
         self.value: Any = self._build(root, ()) if root is not None else None
 
+    def has(self, path: Path) -> bool:
+        """Whether the file says anything at a path."""
+        return path in self._nodes
+
     def key_place(self, path: Path) -> Place:
         """Where a key stands, or the nearest thing above it that stands anywhere."""
         while path and path not in self._keys and path not in self._nodes:

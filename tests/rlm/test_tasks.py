@@ -421,7 +421,7 @@ def test_a_signature_over_several_lines_is_pointed_into(write: Any) -> None:
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        (None, "task.yaml:3:10: models: replies.yaml: cannot be read"),
+        (None, "task.yaml:3:20: models.scripted: replies.yaml: cannot be read"),
         ("main: [1]\n", "replies.yaml:1:8: main[0] must be text, not 1 (integer)"),
         ("mian: [a]\n", "replies.yaml:1:1: mian is not known; did you mean main?"),
         ("sub: {a: 1}\n", "replies.yaml:1:10: sub.a must be text"),

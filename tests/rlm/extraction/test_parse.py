@@ -243,7 +243,8 @@ def test_every_string_that_is_returned_stands_in_the_text(text: str) -> None:
 @pytest.mark.parametrize(
     "piece",
     ["[", "{", '{"a":', '"', "'", '["', "{'", "[/*", "[//", "<think>", "<think></think>", "```\n", "\\", "[]",
-     '{"a":1}', '{"name":x}', "{a:", "[1,", "{ ", "['a'a", '[ "b" ', "[1", '["""', '["\\u', "{“", "[{", "\x00", "\n", "}"],
+     '{"a":1}', '{"name":x}', "{a:", "[1,", "{ ", "['a'a", '[ "b" ', "[1", '["""', '["\\u', "{“", "[{",
+     "\x00", "\n", "}"],
 )  # fmt: skip
 def test_a_megabyte_of_nonsense_is_refused_in_linear_time(piece: str) -> None:
     def seconds(size: int) -> float:

@@ -1,0 +1,254 @@
+"""The commands that run nothing: help, check, init, schema, completion, doctor."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+import rlm.cli
+from rlm import __version__
+from rlm.cli import exits
+
+COMMANDS = ["run", "check", "init", "schema", "doctor", "completion"]
+HEAVY = ("dspy", "litellm", "pydantic", "rich", "yaml", "sandbox.session")
+
+
+@pytest.fixture
+def rlm_main(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs the command line in this process: its exit code, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            rlm.cli.main(arguments)
+        out, err = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, out, err
+
+    return run
+
+
+def test_help_is_quick_and_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, rlm.cli\n"
+        "try: rlm.cli.main(['--help'])\n"
+        f"finally: sys.stderr.write(repr([name for name in {HEAVY} if name in sys.modules]))"
+    )
+    best = 9.9
+    for _ in range(3):
+        began = time.perf_counter()
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        best = min(best, time.perf_counter() - began)
+    assert done.returncode == 0
+    assert done.stderr == "[]"
+    assert best < 0.5
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_teaches_with_an_example(rlm_main: Any, command: str) -> None:
+    code, out, _ = rlm_main(command, "--help")
+    assert code == 0
+    assert "Example:" in out
+    assert f"rlm {command}" in out
+
+
+def test_help_lists_every_command_and_the_exit_codes(rlm_main: Any) -> None:
+    code, out, _ = rlm_main("--help")
+    assert code == 0
+    assert all(command in out for command in COMMANDS)
+    assert "130 interrupted" in out
+
+
+def test_version(rlm_main: Any) -> None:
+    assert rlm_main("--version") == (0, f"rlm {__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nonsense"], "No such command"),
+        (["task.yaml"], "say `rlm run task.yaml`"),
+        (["run"], "Missing argument"),
+        (["run", "t.yaml", "-i", "doc"], "is not NAME=VALUE"),
+        (["run", "t.yaml", "-i", "a=1", "-i", "a=2"], "given twice"),
+        (["run", "t.yaml", "--max-duration", "soon"], "such as 90s, 5m or 1h30m"),
+        (["run", "t.yaml", "--max-iterations", "-1"], "x>=0"),
+        (["run", "missing.yaml"], "missing.yaml: cannot be read (No such file or directory)"),
+    ],
+)
+def test_wrong_usage_ends_with_2(rlm_main: Any, arguments: list[str], said: str) -> None:
+    code, out, err = rlm_main(*arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+# check, init, schema, completion -----------------------------------------------------------------------------------
+
+
+def test_init_writes_what_check_accepts_and_never_overwrites(rlm_main: Any, tmp_path: Path) -> None:
+    assert rlm_main("init")[0] == 0
+    written = (tmp_path / "task.yaml").read_text()
+    code, out, _ = rlm_main("check", "task.yaml")
+    assert code == 0
+    assert out.startswith("task.yaml is fine: doc: str, question: str -> answer: str, quotes: list of str")
+    (tmp_path / "task.yaml").write_text("mine")
+    code, _, err = rlm_main("init")
+    assert code == 2
+    assert "is there already" in err
+    assert (tmp_path / "task.yaml").read_text() == "mine"
+    assert written.count("# ") > 20
+
+
+def test_init_writes_into_a_folder_or_says_why_not(rlm_main: Any, tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    assert rlm_main("init", "here")[0] == 0
+    assert (tmp_path / "here" / "task.yaml").exists()
+    code, _, err = rlm_main("init", "nowhere/task.yaml")
+    assert code == 2
+    assert "No such file or directory" in err
+
+
+def test_every_line_of_the_example_that_is_commented_out_is_right_too(rlm_main: Any, tmp_path: Path) -> None:
+    rlm_main("init")
+    given = yaml.safe_load((tmp_path / "task.yaml").read_text())
+    validator = jsonschema.Draft202012Validator(json.loads(rlm_main("schema")[1]))
+    validator.validate(given)
+    validator.validate(
+        {
+            **given,
+            "sandbox": {"cell_seconds": 60, "memory_bytes": "1GB", "isolation": "auto"},
+            "budget": {"preset": "strict", "max_tokens": 200000, "max_cost_usd": 0.5, "max_consecutive_errors": 5},
+            "tools": ["kit:look_up"],
+            "depth": 1,
+        }
+    )
+
+
+def test_check_says_everything_that_is_wrong(rlm_main: Any, tmp_path: Path) -> None:
+    (tmp_path / "task.yaml").write_text('signature: "doc: str -> n: int"\nmodels: m\nbudget: {max_iteration: 1}\n')
+    code, out, err = rlm_main("check", "task.yaml")
+    assert (code, out) == (2, "")
+    assert err.splitlines() == [
+        "task.yaml:1:1: input doc (str) is missing; give it under `inputs:`, or with -i doc=VALUE",
+        "task.yaml:3:10: budget.max_iteration is not known; did you mean max_iterations?",
+    ]
+
+
+def test_check_takes_the_options_that_run_takes(rlm_main: Any, tmp_path: Path) -> None:
+    (tmp_path / "task.yaml").write_text('signature: "doc: str -> n: int"\n')
+    code, out, _ = rlm_main("check", "task.yaml", "-i", "doc=x", "--model", "openai/a", "--max-duration", "2m")
+    assert code == 0
+    assert "openai/a; at most 20 iterations, 2:00" in out
+
+
+def test_schema_is_json_alone(rlm_main: Any) -> None:
+    code, out, err = rlm_main("schema")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["title"] == "rlm task"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(rlm_main: Any, shell: str) -> None:
+    code, out, _ = rlm_main("completion", shell)
+    assert code == 0
+    assert f"_RLM_COMPLETE={shell}_complete" in out
+
+
+def test_completion_completes_without_importing_anything_heavy() -> None:
+    code = (
+        "import sys, rlm.cli\n"
+        "try: rlm.cli.main()\n"
+        f"finally: sys.stderr.write(repr([name for name in {HEAVY} if name in sys.modules]))"
+    )
+    environment = {**os.environ, "_RLM_COMPLETE": "bash_complete", "COMP_WORDS": "rlm run --max", "COMP_CWORD": "2"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert "plain,--max-iterations" in done.stdout
+    assert done.stderr == "[]"
+
+
+# doctor ------------------------------------------------------------------------------------------------------------
+
+
+def test_doctor_names_keys_and_never_shows_them(rlm_main: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    monkeypatch.setenv("EMPTY_API_KEY", "")
+    code, out, err = rlm_main("doctor", "--json")
+    found = {one["name"]: one for one in json.loads(out)["checks"]}
+    assert code in (0, 4)
+    assert "OPENAI_API_KEY" in found["API keys"]["detail"]
+    assert "EMPTY_API_KEY" not in found["API keys"]["detail"]
+    assert found["dspy"]["detail"].startswith("dspy ")
+    assert "secret" not in out + err
+
+
+def test_doctor_ends_with_4_where_there_is_no_isolation(rlm_main: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sandbox import doctor
+    from sandbox.isolation.probe import Report
+
+    monkeypatch.setattr(doctor, "probe", lambda: Report((), None))
+    code, out, _ = rlm_main("doctor")
+    assert code == 4
+    assert "No isolation works here" in out
+
+
+# How errors end ----------------------------------------------------------------------------------------------------
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def schema() -> None:
+        raise error
+
+    monkeypatch.setattr("rlm.tasks.schema.json_schema", schema)
+
+
+def test_an_internal_error_is_one_line_and_3(rlm_main: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RLM_DEBUG", raising=False)
+    failing(monkeypatch, KeyError("two\nlines"))
+    code, out, err = rlm_main("schema")
+    assert (code, out) == (3, "")
+    assert err.startswith("rlm: internal error in rlm/cli/schema.py:")
+    assert err.count("\n") == 1
+    assert "KeyError" in err
+    assert "RLM_DEBUG=1" in err
+
+
+def test_an_internal_error_shows_its_traceback_when_asked(rlm_main: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLM_DEBUG", "1")
+    failing(monkeypatch, KeyError("x"))
+    code, _, err = rlm_main("schema")
+    assert code == 3
+    assert "Traceback (most recent call last)" in err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (ModuleNotFoundError("No module named 'dspy'", name="dspy"), 4, "pip install"),
+        (ModuleNotFoundError("No module named 'rlm.gone'", name="rlm.gone"), 3, "internal error"),
+        (exits.EnvironmentProblem("no key"), 4, "rlm: no key"),
+        (KeyboardInterrupt(), 130, "Interrupted."),
+    ],
+)
+def test_errors_and_their_codes(
+    rlm_main: Any, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, said: str
+) -> None:
+    failing(monkeypatch, error)
+    ended, out, err = rlm_main("schema")
+    assert (ended, out) == (code, "")
+    assert said in err
+
+
+def test_a_reader_that_goes_away_is_no_internal_error() -> None:
+    command = f"{sys.executable} -m rlm.cli schema | head -c 10; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert "internal" not in done.stderr
+    assert "Traceback" not in done.stderr
