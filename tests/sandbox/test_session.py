@@ -319,6 +319,8 @@ def test_public_names_are_what_the_package_says():
 
 def test_a_child_that_the_cell_forks_ends_with_the_cell(open_session):
     session = open_session(policy="off", isolation="namespaces")
-    result = session.run("import os\npid = os.fork()\nprint('once')\nif pid:\n    status = os.waitpid(pid, 0)[1]\npid > 0")
+    result = session.run(
+        "import os\npid = os.fork()\nprint('once')\nif pid:\n    status = os.waitpid(pid, 0)[1]\npid > 0"
+    )
     assert (result.stdout, result.value) == ("once\n", "True")
     assert session.run("status").value == "0"
