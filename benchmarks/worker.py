@@ -7,7 +7,6 @@ started with `-P` and reaches `peers` through the end of `sys.path`: `benchmarks
 from __future__ import annotations
 
 import gc
-import json
 import os
 import sys
 import time
@@ -17,6 +16,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parent))
 
+import orders
 import processes
 from peers import BY_KEY, Contender
 
@@ -207,18 +207,6 @@ def obey(kind: type[Contender], order: dict[str, Any]) -> dict[str, Any]:
     return {"samples": MEASURES[name](kind, **order)}
 
 
-def main() -> None:
-    # Contenders may print: the answers go out on a descriptor of their own.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    kind = BY_KEY[sys.argv[1]].load()
-    for line in sys.stdin:
-        try:
-            answer = obey(kind, json.loads(line))
-        except Exception as error:
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(answer), file=answers, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    contender = BY_KEY[sys.argv[1]].load()
+    orders.serve(lambda order: obey(contender, order))

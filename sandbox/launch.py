@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +22,15 @@ from typing import IO, Any
 
 from . import frames
 from .errors import KernelStartError
+from .isolation import cgroups
 from .isolation.confinement import Confinement, default_read_only
 from .isolation.probe import choose_tier
 from .limits import Limits
+from .scratch import remove
 
 _MAX_NEWS = 1 << 20
 _START_SECONDS = 60.0
+_FREE_INPUT_BYTES = 16 << 20
 # Users that exist on no machine: beyond what distributions and container runtimes hand out.
 _SPARE_UIDS = range(1_879_048_192, 1_879_048_192 + (1 << 20))
 _BOOT = "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from sandbox.zygote import main; main()"
@@ -73,11 +77,19 @@ class Exit:
 class KernelProcess:
     """One confined process. Signals go through a pidfd, so that they cannot reach another process."""
 
-    def __init__(self, pid: int, scratch: str | None, errors: int, exit_news: Future[Exit]) -> None:
+    def __init__(
+        self,
+        pid: int,
+        scratch: str | None,
+        errors: int,
+        exit_news: Future[Exit],
+        grow: Callable[[int, int], None] = lambda pid, by: None,
+    ) -> None:
         self.pid: int | None = pid
         self.scratch = scratch
         self.errors = errors
         self._exit = exit_news
+        self._grow = grow
         self.pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
         os.set_blocking(errors, False)
 
@@ -103,6 +115,11 @@ class KernelProcess:
     def kill(self) -> None:
         """End the process and everything in it."""
         self.signal(signal.SIGKILL)
+
+    def hold(self, size: int) -> None:
+        """Make room for inputs of that many bytes before they are sent: as they are, and as the code has them."""
+        if self.pid is not None and size > _FREE_INPUT_BYTES:
+            self._grow(self.pid, 5 * size)  # a character may take four bytes
 
     def wait(self, seconds: float) -> Exit | None:
         """How it ended, if it ends within that time."""
@@ -136,6 +153,7 @@ class Zygote:
         self._lock = threading.Lock()
         self._orders: dict[int, Future[dict[str, Any]]] = {}
         self._exits: dict[int, Future[Exit]] = {}
+        self._scratches: set[str] = set()
         self._ready: Future[dict[str, Any]] = Future()
         self._read_only = default_read_only()
         self._uids = _spare_uids()
@@ -215,11 +233,18 @@ class Zygote:
             said = answer.result(_START_SECONDS)
             if "error" in said:
                 raise KernelStartError(said["error"])
-            return KernelProcess(said["pid"], said["scratch"], errors, said["exit"])
+            if said["scratch"] is not None:
+                self._scratches.add(said["scratch"])
+            return KernelProcess(said["pid"], said["scratch"], errors, said["exit"], self.grow)
         except (KernelStartError, TimeoutError, OSError) as error:
             said_last = _read_to_end(errors)
             os.close(errors)
             raise KernelStartError(f"the kernel did not start: {error}\n{said_last}".strip()) from None
+
+    def grow(self, pid: int, by: int) -> None:
+        """Let a kernel's control group hold that much more."""
+        with self._lock, contextlib.suppress(OSError):
+            frames.send(self._control, {"grow": pid, "by": by})
 
     def close(self) -> None:
         """End the fork server, and with it every kernel that it forked."""
@@ -253,6 +278,17 @@ class Zygote:
         for one in exits:
             if not one.done():
                 one.set_result(Exit(-signal.SIGKILL))
+        self._clean_up()
+
+    def _clean_up(self) -> None:
+        """What a fork server that was killed could not remove itself."""
+        for scratch in self._scratches:
+            remove(scratch)
+        for _ in range(50):  # its kernels are dying; a group goes when its last process is gone
+            cgroups.remove_all_of(self._process.pid)
+            if not cgroups.left_by(self._process.pid):
+                return
+            time.sleep(0.02)
 
     def _hear(self, news: dict[str, Any]) -> None:
         if "ready" in news:
@@ -299,7 +335,7 @@ def module_path() -> str:
 
 def environment() -> dict[str, str]:
     """Nothing of ours but what an interpreter needs: no key, no token, no proxy."""
-    kept = {name: os.environ[name] for name in ("TZ", "LD_LIBRARY_PATH") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("TZ", "TMPDIR", "LD_LIBRARY_PATH") if name in os.environ}
     one_thread = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     # Large strings and arrays in huge pages where the system offers them: 100 MB of text decode in 30 ms, not in 72.
     huge_pages = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}

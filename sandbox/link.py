@@ -32,6 +32,9 @@ class Kernel(Protocol):
     def stop_cell(self) -> None:
         """Make the running cell stop; its variables stay."""
 
+    def hold(self, size: int) -> None:
+        """Make room for inputs of that many bytes, before they are sent."""
+
     def kill(self) -> None:
         """End it now."""
 

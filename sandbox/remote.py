@@ -137,6 +137,9 @@ class RemoteKernel:
         """Interrupt the cell."""
         self._manager.interrupt_kernel()
 
+    def hold(self, size: int) -> None:
+        """Its memory is its provisioner's affair."""
+
     def kill(self) -> None:
         """End the kernel."""
         if self._alive:

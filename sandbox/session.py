@@ -180,6 +180,7 @@ class Session:
     def _send_inputs(self, parcel: data.Parcel, more: dict[str, Any]) -> None:
         carrier = self._link.carrier
         count = len(parcel.large) if carrier is not None else 0
+        self._link.kernel.hold(sum(one.size for one in parcel.large))
         order = {"op": "load", "inputs": parcel.inputs, "descriptors": count, **more}
         buffers: list[bytes] = []
         if carrier is None:

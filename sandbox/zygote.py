@@ -5,6 +5,7 @@ owns what must not outlive a kernel: its cgroup and its scratch directory. When 
 kernels with it.
 
     order   {"id", "confinement", "config", "channels", "calls"}  + descriptors: channels..., [calls], errors
+            {"grow": pid, "by": bytes}                            for inputs, which its control group counts too
     answer  {"id", "pid", "scratch"} or {"id", "error"}
     news    {"exit": pid, "status": n, "oom": bool, "too_much": what the scratch directory held, if it was too much}
 """
@@ -101,6 +102,12 @@ class _Zygote:
         return _WATCH_SECONDS if watched else None
 
     def _obey(self, order: dict[str, Any]) -> None:
+        if "grow" in order:
+            child = self._children.get(order["grow"])
+            if child is not None and child.cgroup is not None:
+                with contextlib.suppress(OSError, ValueError):
+                    child.cgroup.grow(order["by"])
+            return
         count = len(order["channels"]) + (1 if order["calls"] else 0) + 1
         given, self._descriptors = self._descriptors[:count], self._descriptors[count:]
         try:

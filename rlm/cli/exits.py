@@ -84,17 +84,12 @@ def missing_package_advice() -> str:
 
 def _place_of(error: Exception) -> str:
     """Where in our code it happened."""
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if Path(frame.filename).parts[-2:-1] and _is_ours(frame.filename)]
-    if not ours:
-        return ""
-    parts = Path(ours[-1].filename).parts
-    start = max(index for index, part in enumerate(parts) if part in _OURS)
-    return f" in {'/'.join(parts[start:])}:{ours[-1].lineno}"
-
-
-def _is_ours(filename: str) -> bool:
-    return any(part in _OURS for part in Path(filename).parts[:-1])
+    home = Path(__file__).parents[2]
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        if file.is_relative_to(home) and file.relative_to(home).parts[0] in _OURS:
+            return f" in {file.relative_to(home).as_posix()}:{frame.lineno}"
+    return ""
 
 
 def _say(text: str) -> None:

@@ -17,20 +17,31 @@ _INVISIBLE = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff
 def answer_only() -> Iterator[TextIO]:
     """The real standard output. Until this ends, `print` and file descriptor 1 both lead to standard error."""
     sys.stdout.flush()
-    real = sys.stdout
     try:
-        descriptor = real.fileno()
+        kept = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     except (io.UnsupportedOperation, AttributeError, OSError):  # a stand-in, as in a test
-        with contextlib.redirect_stdout(sys.stderr):
+        real = sys.stdout
+        with _diverted(), contextlib.redirect_stdout(sys.stderr):
             yield real
         return
-    with os.fdopen(os.dup(descriptor), "w", encoding="utf-8") as kept, contextlib.redirect_stdout(sys.stderr):
-        os.dup2(2, descriptor)
-        try:
-            yield kept
-            kept.flush()
-        finally:
-            os.dup2(kept.fileno(), descriptor)
+    with kept, _diverted(), contextlib.redirect_stdout(sys.stderr):
+        yield kept
+
+
+@contextlib.contextmanager
+def _diverted() -> Iterator[None]:
+    """File descriptor 1 leads where 2 leads, for libraries and child processes."""
+    try:
+        saved = os.dup(1)
+    except OSError:
+        yield
+        return
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
 
 
 def safe_json(text: str) -> str:

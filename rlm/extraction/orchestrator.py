@@ -109,7 +109,7 @@ class ExtractionOrchestrator:
         """The first acceptable value and what it took. Raises `MaxRetriesExceeded`; what `agent_fn` raises passes."""
         started, metrics = time.monotonic(), ExtractionMetrics()
         history: list[Attempt] = []
-        base: Attempt | None = None  # the last value that was read: what a patch is a patch of
+        base: Attempt | None = None  # what a patch is a patch of: the last value that was read and refused
         for number in range(1, self._max_attempts + 1):
             answer = await agent_fn(prompt)
             reply = answer if isinstance(answer, Reply) else Reply(answer)
@@ -117,7 +117,7 @@ class ExtractionOrchestrator:
             metrics = replace(_count(metrics, prompt, reply, attempt), seconds=time.monotonic() - started)
             if not attempt.failure:
                 return attempt.value, metrics
-            if attempt.failure in ("schema", "callback"):
+            if attempt.failure in ("schema", "callback") and self.schema.takes_type_of(attempt.value):
                 base = attempt
             if number < self._max_attempts:
                 attempt = replace(attempt, feedback=self._feedback(attempt, base))
@@ -150,7 +150,9 @@ class ExtractionOrchestrator:
         try:
             value, patched = self._read(reply, base)
         except PatchError as error:
-            return replace(attempt, failure="patch", message="the patch does not apply", problems=(error.problem,))
+            message = "the patch does not apply, so the value is as it was before"
+            still = base.problems if base else ()
+            return replace(attempt, failure="patch", message=message, problems=(error.problem, *still))
         except ParseError as error:
             return replace(
                 attempt,
@@ -190,7 +192,7 @@ class ExtractionOrchestrator:
 
     def _feedback(self, attempt: Attempt, base: Attempt | None) -> str:
         """What to append to the prompt. A patch can be asked for only of a value that the model sees here."""
-        shown = None if attempt.failure == "parse" else base
+        shown = base if attempt is base or attempt.failure == "patch" else None
         return feedback.retry(
             self.schema,
             submission=attempt.raw_output if shown is None else feedback.as_text(shown.value),

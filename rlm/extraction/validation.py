@@ -48,7 +48,7 @@ class Schema:
 
     def __init__(self, schema: Mapping[str, Any] | bool) -> None:
         try:
-            self.text = json.dumps(schema, ensure_ascii=False, indent=1, allow_nan=False, default=dict)
+            self.text = json.dumps(schema, ensure_ascii=False, allow_nan=False, default=dict)
             self._schema: dict[str, Any] | bool = json.loads(self.text)
             self._validator = jsonschema_rs.Draft202012Validator(
                 self._schema,

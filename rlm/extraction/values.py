@@ -13,7 +13,7 @@ from typing import Any
 from .reader import MAX_DEPTH
 
 MAX_FOREIGN = 1_000
-_MAX_NODES = 1_000_000
+_MAX_NODES = 500_000
 _WORDS = {
     "object": "an object",
     "array": "a list",
@@ -117,26 +117,31 @@ def cut(text: str, limit: int) -> str:
 def not_json(value: Any) -> dict[Path, str]:
     """What in `value` is not JSON, by path. Walks without recursion, and gives up on what has no end."""
     found: dict[Path, str] = {}
-    todo: list[tuple[Path, Any, frozenset[int]]] = [((), value, frozenset())]
+    around: set[int] = set()  # the containers that the walk is inside of
+    todo: list[tuple[Path, Any, bool]] = [((), value, False)]
     nodes = 0
     while todo:
-        path, item, above = todo.pop()
+        path, item, leaving = todo.pop()
+        if leaving:
+            around.discard(id(item))
+            continue
         nodes += 1
         if nodes > _MAX_NODES:
             return {(): f"a value of more than {_MAX_NODES:,} parts"}
         if words := foreign(item):
             found[path] = words
-        elif isinstance(item, dict | list | tuple):
-            if id(item) in above:
+        elif isinstance(item, dict | list | tuple) and item:
+            if id(item) in around:
                 found[path] = "a value that contains itself"
             elif len(path) >= MAX_DEPTH:
                 found[path] = f"a value nested more than {MAX_DEPTH} levels deep"
             else:
-                inner = above | {id(item)}
+                around.add(id(item))
+                todo.append(((), item, True))
                 pairs = list(item.items() if isinstance(item, dict) else enumerate(item))
-                todo.extend(((*path, key), part, inner) for key, part in reversed(pairs))
+                todo.extend(((*path, key), part, False) for key, part in reversed(pairs))
         if len(found) >= MAX_FOREIGN:
-            return {(): f"a value with {MAX_FOREIGN} parts that are not JSON, or more"}
+            return {(): f"a value with {MAX_FOREIGN:,} parts that are not JSON, or more"}
     return found
 
 

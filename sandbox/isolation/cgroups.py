@@ -20,6 +20,7 @@ leaves its groups, and there the next one finds them and sweeps them away.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import os
@@ -46,6 +47,14 @@ class Cgroup:
         """Move a process in, all its threads with it. Its children will be born there."""
         for directory in self.directories:
             _write(directory / "cgroup.procs", str(pid))
+
+    def grow(self, by: int) -> None:
+        """Allow that much more memory: inputs are the session's to hold, not the code's to use."""
+        for directory in self.directories:
+            # With swap first: it may never be less than without.
+            for name in ("memory.memsw.limit_in_bytes", "memory.limit_in_bytes", "memory.max"):
+                if (directory / name).exists():
+                    _write(directory / name, str(int(_read(directory / name)) + by))
 
     def oom_killed(self) -> bool:
         """Whether the system has killed a process of this group because it was out of memory."""
@@ -89,6 +98,18 @@ def create(name: str, memory_bytes: int, processes: int) -> Cgroup | None:
             Cgroup(tuple(made)).remove()
             return None
     return Cgroup(tuple(made)) if made else None
+
+
+def left_by(owner: int) -> list[Path]:
+    """The groups of a fork server."""
+    return [group for parent in _parents() for group in parent.glob(f"rlm-{owner}-*")]
+
+
+def remove_all_of(owner: int) -> None:
+    """Remove the groups that a fork server has left behind that was killed."""
+    for group in left_by(owner):
+        with contextlib.suppress(OSError):
+            group.rmdir()
 
 
 def _limit(directory: Path, settings: dict[str, int]) -> None:

@@ -119,6 +119,8 @@ def _actions(arch: str, *, processes: bool, private_root: bool, pid: int | None)
         # A file that never had a name would not be seen by whoever watches the scratch directory.
         for name, flags in (("open", 1), ("openat", 2)):
             named[name] = [*_without(flags, _O_TMPFILE, errno.EOPNOTSUPP), _return(ALLOW)]
+        # It fills a disk faster than anybody can look; the C library writes zeros instead.
+        named["fallocate"] = [_refuse(errno.EOPNOTSUPP)]
     if pid is not None:
         named["kill"] = named["tgkill"] = [*_one_of(0, [pid]), _return(ALLOW)]
         del named["tkill"]  # it names a thread of any process

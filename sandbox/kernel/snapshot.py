@@ -64,7 +64,10 @@ def snapshot(
     try:
         return _take(namespace, skip, monotonic() + deadline_seconds, preview_chars, value_bytes, max_variables)
     finally:
-        setrecursionlimit(limit)
+        try:
+            setrecursionlimit(limit)
+        except RecursionError:
+            pass  # too deep for it; Python 3.12 and later say so, and the higher limit stays
 
 
 def _take(

@@ -38,7 +38,7 @@ def test_a_malformed_host_call(host, open_box, forged):
     assert ended.death == "ProtocolViolation"
     assert ended.noted == []
     assert eventually(lambda: not runs(box.pid))
-    assert goes_on(box)
+    assert host.alive
 
 
 _NAMES = ["__class__", "__init__", "close", "os.system", "eval", "note.__globals__", "", "NOTE", "note\\x00", "\\ud800"]
@@ -138,7 +138,7 @@ def test_a_backlog_of_large_calls(fresh_host, variant):
         box,
         "data = frame({'id': 7, 'name': 'block', 'args': ['x' * (1000 << 10)], 'kwargs': {}})\n"
         "for number in range(400):\n    calls.socket.sendall(data)\nhang()",
-        timeout=3.0,
+        timeout=1.5,
         seconds=30,
     )
     assert fresh_host.peak_memory() - before < 150 * MB
@@ -154,7 +154,7 @@ def test_large_answers_that_nobody_reads(fresh_host, variant):
         box,
         "data = frame({'id': 7, 'name': 'echo', 'args': ['x' * (1000 << 10)], 'kwargs': {}})\n"
         "for number in range(400):\n    calls.socket.sendall(data)\nhang()",
-        timeout=3.0,
+        timeout=1.5,
         seconds=30,
     )
     assert fresh_host.peak_memory() - before < 150 * MB
@@ -164,15 +164,15 @@ def test_large_answers_that_nobody_reads(fresh_host, variant):
 @pytest.mark.needs_root
 def test_refusals_that_nobody_reads(fresh_host, variant):
     """Calls that are refused count for nothing, and each is answered."""
-    box = Box(fresh_host, variant.tier, functions=["note"], limits={"cell_seconds": 4.0})
+    box = Box(fresh_host, variant.tier, functions=["note"], limits={"cell_seconds": 1.5})
     before = fresh_host.forget_peak()
     _attack(
         box,
         "data = frame({'id': 'i' * 100, 'name': 'n' * 100, 'args': [], 'kwargs': {}}) * 1000\n"
-        "for number in range(300):\n    calls.socket.sendall(data)\nhang()",
+        "for number in range(250):\n    calls.socket.sendall(data)\nhang()",
         seconds=30,
     )
-    assert fresh_host.peak_memory() - before < 40 * MB
+    assert fresh_host.peak_memory() - before < 25 * MB
     assert goes_on(box)
 
 
@@ -190,7 +190,7 @@ def test_descriptors_sent_to_the_host(host, open_box):
         "print(length('abc'))\n",
     )
     assert ended.lines[-1] == "3"
-    assert len(host.descriptors()) <= before + 2  # the pool may be making a kernel
+    assert eventually(lambda: len(host.descriptors()) <= before + 2)  # the pool may be making a kernel
 
 
 def test_a_host_function_that_ends_the_cell_is_not_survived(host, open_box):

@@ -54,7 +54,11 @@ _NOW = "request = kernel._request\nparent = json.dumps(request.header).encode()\
 
 def _attack(box: Box, code: str, **options: object) -> Ended:
     assert box.run(_TAKE_APART).value == "'taken apart'"
-    return box.run(_NOW + code, **options)  # type: ignore[arg-type]
+    ended = box.run(_NOW + code, **options)  # type: ignore[arg-type]
+    # An attack that fails by its own fault proves nothing.
+    own_faults = ("AttributeError", "ImportError", "ModuleNotFoundError", "NameError", "SyntaxError")
+    assert ended.error not in own_faults, ended
+    return ended
 
 
 _MALFORMED = {
@@ -86,7 +90,7 @@ def test_a_malformed_message(host, box, forged, channel):
     ended = _attack(box, f"{channel}.send_multipart([{addressed} *{_MALFORMED[forged]}])\ntime.sleep(20)")
     assert ended.death == "ProtocolViolation"
     assert eventually(lambda: not runs(box.pid))
-    assert goes_on(box)
+    assert host.alive
 
 
 def test_a_session_that_broke_the_protocol_runs_nothing_more(host, box):
@@ -134,7 +138,7 @@ def test_a_well_signed_lie(host, box, forged):
     if ended.alive:
         again = box.run("1 + 1")
         assert again.value == "2" or again.error or again.limit
-    assert goes_on(box)
+    assert host.alive
 
 
 def test_a_number_of_lost_bytes_that_cannot_be_written_out(host, open_box):
@@ -160,7 +164,7 @@ def test_a_value_larger_than_any_output_may_be(host, open_box):
 
 
 def test_a_reply_to_a_request_that_was_not_made_yet(host, open_box):
-    box = open_box(limits={"cell_seconds": 2.0})
+    box = open_box(limits={"cell_seconds": 0.7})
     _attack(
         box,
         "start, _, number = request.header['msg_id'].rpartition('_')\n"
@@ -223,7 +227,7 @@ def test_a_forged_account_of_the_variables(host, box, forged):
     assert len(found) <= 2000
     for name, one in found.items():
         assert (name + one["preview"] + one["type"]).encode()
-    assert goes_on(box)
+    assert host.alive
 
 
 def test_an_account_of_the_variables_that_never_ends(host, box):
@@ -248,11 +252,11 @@ _PATCHES = {
 
 @pytest.mark.parametrize("patch", _PATCHES)
 def test_a_kernel_that_patches_itself(host, open_box, patch):
-    box = open_box(limits={"cell_seconds": 1.5})
+    box = open_box(limits={"cell_seconds": 0.7})
     ended = _attack(box, _PATCHES[patch] + "\n", seconds=20)
     if ended.alive:
         box.run("1 + 1", seconds=20)
-    assert goes_on(box)
+    assert host.alive
 
 
 # -- the bytes beneath the messages
@@ -296,7 +300,7 @@ def test_closing_the_call_socket(host, box):
 @pytest.mark.needs_root
 @pytest.mark.parametrize("channel", ["iopub", "shell"])
 def test_a_message_that_is_too_large(fresh_host, variant, channel):
-    box = Box(fresh_host, variant.tier, limits={"cell_seconds": 2.0})
+    box = Box(fresh_host, variant.tier, limits={"cell_seconds": 1.0})
     before = fresh_host.forget_peak()
     send = f"{channel}.send_multipart([{'' if channel == 'iopub' else '*request.identities,'} bytes(300 << 20)])"
     _attack(box, f"{send}\ntime.sleep(20)", seconds=20)
@@ -309,17 +313,17 @@ def test_a_message_that_is_too_large(fresh_host, variant, channel):
 @pytest.mark.parametrize("channel", ["iopub", "shell"])
 def test_a_message_without_an_end(fresh_host, variant, channel):
     """Every part is small enough, but there are always more of them: nothing is received until the last one."""
-    box = Box(fresh_host, variant.tier, limits={"cell_seconds": 3.0})
+    box = Box(fresh_host, variant.tier, limits={"cell_seconds": 2.0})
     before = fresh_host.forget_peak()
     _attack(
         box,
         "import zmq\n"
-        "part = zmq.Frame(bytes(15 << 20), copy=False)\n"
+        "part = bytes(10 << 20)\n"
         f"for one in request.identities if {channel!r} == 'shell' else ():\n"
         "    shell.send(one, zmq.SNDMORE)\n"
         "for _ in range(40):\n"
-        f"    {channel}.send(part, zmq.SNDMORE, copy=False)\n"
-        f"{channel}.send(b'', copy=False)\n"
+        f"    {channel}.send(part, zmq.SNDMORE)\n"
+        f"{channel}.send(b'')\n"
         "time.sleep(20)",
         seconds=20,
     )
@@ -348,11 +352,11 @@ def test_a_flood_between_two_cells(fresh_host, variant):
         "import zmq\n"
         "def flood():\n"
         "    while True:\n"
-        "        iopub.send(bytes(20 << 20), copy=False)\n"
+        "        iopub.send(bytes(10 << 20))\n"
         "kernel._send = lambda channel, frames: channel.send_multipart(frames)\n"
         "threading.Thread(target=lambda: (time.sleep(0.3), flood()), daemon=True).start()\n",
     )
     other = Box(fresh_host, variant.tier)
-    other.run("import time; time.sleep(3)")
+    other.run("import time; time.sleep(1.5)")
     assert fresh_host.peak_memory() - before < 150 * MB
     assert goes_on(box)

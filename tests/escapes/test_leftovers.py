@@ -13,8 +13,11 @@ from .hosts import Box, HostProcess, children, end, eventually, goes_on, open_fi
 
 
 def _groups(zygote: int) -> list[Path]:
-    root = Path("/sys/fs/cgroup")
-    return [path for pattern in ("*", "*/*", "*/*/*", "*/*/*/*") for path in root.glob(f"{pattern}/rlm-{zygote}-*")]
+    """The control groups that a fork server has made, wherever the hierarchy is mounted."""
+    found = []
+    for top, names, _ in os.walk("/sys/fs/cgroup"):
+        found += [Path(top, name) for name in names if name.startswith(f"rlm-{zygote}-")]
+    return found
 
 
 def _scratches(pids: list[int]) -> list[Path]:

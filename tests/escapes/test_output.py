@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from .hosts import goes_on
-
 pytestmark = pytest.mark.any_user
 MB = 1 << 20
 
@@ -45,7 +43,7 @@ def test_a_gigabyte_of_output(host, open_box, flood):
     assert len(ended.text.encode()) <= 110_000
     assert len(ended.everything) < MB
     assert host.peak_memory() - before < 200 * MB
-    assert goes_on(box)
+    assert host.alive
 
 
 _REPRS = {
@@ -79,7 +77,7 @@ def test_a_hostile_description(open_box, host, trap):
         found = box.variables(seconds=20)
         assert "Trap" in found["trap"]["type"]
         assert "lie" not in found["trap"]["preview"]
-    assert goes_on(box)
+    assert host.alive
 
 
 _EXCEPTIONS = {
@@ -121,7 +119,7 @@ def test_a_hostile_exception(open_box, host, trap):
     assert len(ended.everything) < 2 * MB
     ended.everything.encode()
     assert ended.error or trap == "an-exit-that-is-a-trap"
-    assert goes_on(box)
+    assert host.alive
 
 
 _VARIABLES = {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 import yaml
 
@@ -43,14 +43,16 @@ def test_help_is_quick_and_imports_nothing_heavy() -> None:
         "try: rlm.cli.main(['--help'])\n"
         f"finally: sys.stderr.write(repr([name for name in {HEAVY} if name in sys.modules]))"
     )
-    best = 9.9
+    used = []
     for _ in range(3):
-        began = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        best = min(best, time.perf_counter() - began)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        # The processor's time, which is the same when other tests keep the machine busy.
+        used.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert done.returncode == 0
     assert done.stderr == "[]"
-    assert best < 0.5
+    assert min(used) < 0.4
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -120,7 +122,7 @@ def test_init_writes_into_a_folder_or_says_why_not(rlm_main: Any, tmp_path: Path
 def test_every_line_of_the_example_that_is_commented_out_is_right_too(rlm_main: Any, tmp_path: Path) -> None:
     rlm_main("init")
     given = yaml.safe_load((tmp_path / "task.yaml").read_text())
-    validator = jsonschema.Draft202012Validator(json.loads(rlm_main("schema")[1]))
+    validator = jsonschema_rs.validator_for(json.loads(rlm_main("schema")[1]))
     validator.validate(given)
     validator.validate(
         {

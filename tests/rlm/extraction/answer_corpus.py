@@ -258,3 +258,25 @@ def truncated(seed: int, count: int) -> Iterator[Case]:
             "thinking": f"<think>{draft}</think>{cut}",
         }[wrapping]
         yield Case(f"cut / {wrapping}", schema, text, None)
+
+
+def damaged(seed: int, count: int) -> Iterator[Case]:
+    """Answers with one bracket, quote, comma or colon lost, doubled or changed. `value` is what was meant."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        schema, make = rng.choice(MAKERS)
+        value = make(rng)
+        spoiling = rng.choice(list(SPOILED))
+        text = SPOILED[spoiling](value, rng)
+        place = rng.choice([index for index, char in enumerate(text) if char in "{}[]\"':,“”"])
+        put = rng.choice(["", text[place] * 2, rng.choice('{}[]":,')])
+        yield Case(f"damaged / {spoiling}", schema, text[:place] + put + text[place + 1 :], value)
+
+
+def shape(value: Any) -> Any:
+    """A value without the contents of its strings."""
+    if isinstance(value, dict):
+        return {key: shape(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [shape(item) for item in value]
+    return str if isinstance(value, str) else value

@@ -204,13 +204,16 @@ async def test_a_patch_that_does_not_apply_is_explained_and_the_value_shown_agai
     assert value == GOOD
     added = model.prompts[2].removeprefix(model.prompts[1])
     assert "At path '/person/age': operation 1 of the patch (replace) does not apply" in added
+    assert "At path '/user/name': this field is missing" in added
     assert BAD_TEXT in added
     assert (metrics.parse_failures, metrics.patches_applied) == (1, 1)
 
 
 async def test_a_patch_without_anything_to_patch_is_no_answer() -> None:
-    error = await failure(Model(FIX))
-    assert error.history[0].failure == "parse"
+    model = Model(FIX, [{"op": "increase", "path": "/user/age"}])
+    error = await failure(model)
+    assert error.metrics.patches_applied == 0
+    assert "JSON Patch" not in model.prompts[1]
 
 
 async def test_a_cut_patch_is_not_applied() -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from answer_corpus import PERSON, ROWS, TREE, recoverable, truncated
+from answer_corpus import PERSON, ROWS, TREE, damaged, recoverable, shape, truncated
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -50,6 +50,15 @@ def test_no_truncated_answer_is_accepted() -> None:
     for case in truncated(seed=21, count=1500):
         error = refusal(case.text, case.schema)
         assert error.kind in ("truncated", "no_json"), f"{case.kind}: {error.kind}\n{case.text}"
+
+
+def test_a_damaged_answer_is_refused_or_read_in_its_old_shape() -> None:
+    for case in damaged(seed=22, count=4000):
+        try:
+            value = parse(case.text, case.schema)
+        except ParseError:
+            continue
+        assert shape(value) == shape(case.value), f"{case.kind}\n{case.text}"
 
 
 @pytest.mark.parametrize("schema", [PERSON, TREE], ids=["person", "tree"])
@@ -262,5 +271,6 @@ def test_an_answer_beyond_the_limit_is_refused() -> None:
 
 
 def test_deep_nesting_is_an_error_of_its_own() -> None:
-    assert "deep" in refusal("x " + '{"label": "a", "children": [' * 500 + "]}" * 500, TREE).message
+    error = refusal("x " + '{"label": "a", "children": [' * 500 + "]}" * 500, TREE)
+    assert "deep" in " ".join([error.message, *map(str, error.problems)])
     assert refusal("[" * 100_000 + "]" * 100_000, ANYTHING).kind in ("invalid", "truncated")

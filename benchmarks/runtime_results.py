@@ -1,0 +1,80 @@
+"""What one run of `runtime.py` found, and the targets that it is held against."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from loops import BY_KEY, LOOPS
+from results import Verdict
+
+BATCH, PARALLEL, DELAY_S = 1000, 100, 0.05
+IDEAL_S = BATCH / PARALLEL * DELAY_S
+RUNS = 200
+TIMES_FASTER = 4
+OVER_IDEAL = 1.1
+
+
+@dataclass
+class RuntimeResults:
+    """Samples of the four parts; by part and contender, the reason where there are none."""
+
+    heading: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    five: dict[str, list[float]] = field(default_factory=dict)
+    batch: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    server: dict[str, int] = field(default_factory=dict)
+    tokens: dict[str, dict[str, float]] = field(default_factory=dict)
+    at_once: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failures: dict[str, dict[str, str]] = field(default_factory=dict)
+    load: dict[str, float] = field(default_factory=dict)
+    """The load average of the machine after each part: whatever is above one run's own work slows all contenders."""
+
+    def fail(self, part: str, key: str, reason: str) -> None:
+        self.failures.setdefault(part, {})[key] = reason
+
+    def verdicts(self) -> list[Verdict]:
+        """The targets of the parts that were run."""
+        checks = {"five": self._five, "batch": self._batch, "tokens": self._tokens, "at_once": self._at_once}
+        return [check() for part, check in checks.items() if part in self.load]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self) | {"targets": [verdict.__dict__ for verdict in self.verdicts()]}
+
+    def _five(self) -> Verdict:
+        target = f"five iterations at least {TIMES_FASTER}x faster than the fastest sandboxed or out-of-process peer"
+        peers = [entry.key for entry in LOOPS if entry.apart and self.five.get(entry.key)]
+        if not peers or not self.five.get("ours"):
+            return Verdict(target, None, "not measured")
+        medians = {key: statistics.median(self.five[key]) for key in (*peers, "ours")}
+        best = min(peers, key=lambda key: medians[key])
+        ratio = medians[best] / medians["ours"]
+        return Verdict(target, ratio >= TIMES_FASTER, f"{ratio:.2f}x ({BY_KEY[best].label})")
+
+    def _batch(self) -> Verdict:
+        target = f"llm_batch of {BATCH:,} prompts, {PARALLEL} at a time, within 10% of the ideal {IDEAL_S:g} s"
+        if not self.batch.get("batch"):
+            return Verdict(target, None, "not measured")
+        found = statistics.median(one["seconds"] for one in self.batch["batch"])
+        return Verdict(target, found <= IDEAL_S * OVER_IDEAL, f"{found:.2f} s, {found / IDEAL_S - 1:+.0%}")
+
+    def _tokens(self) -> Verdict:
+        target = "20 iterations send fewer characters than dspy.RLM's, all of them appended to the last request"
+        ours, theirs = self.tokens.get("ours"), self.tokens.get("dspy-local")
+        if ours is None or theirs is None:
+            return Verdict(target, None, "not measured")
+        passed = ours["sent"] < theirs["sent"] and ours["kept"] == 1
+        new = (ours["sent"] - ours["known"]) / (theirs["sent"] - theirs["known"])
+        found = f"{ours['sent'] / theirs['sent']:.2f} of its characters, {new:.2f} of those that no cache knows"
+        return Verdict(target, passed, found)
+
+    def _at_once(self) -> Verdict:
+        target = f"{RUNS} runs at once, every one Submitted"
+        timed, held = self.at_once.get("timed"), self.at_once.get("held")
+        if timed is None or held is None:
+            return Verdict(target, None, "not measured")
+        submitted = [one["endings"].get("Submitted", 0) for one in (timed, held)]
+        return Verdict(
+            target, submitted == [RUNS, RUNS], f"{submitted[0]} and {submitted[1]}; {timed['seconds']:.1f} s"
+        )
