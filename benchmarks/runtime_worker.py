@@ -5,6 +5,7 @@ Started with `-P`, as `worker.py` is, and reaches its neighbours through the end
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parent))
 
 import orders
-from loops import ANSWER, BY_KEY, FIVE, Entry, Loop, trajectory
+from loops import ANSWER, BY_KEY, FIVE, Loop, trajectory
 
 
 class WrongAnswer(Exception):
@@ -43,7 +44,7 @@ def tokens(kind: type[Loop], iterations: int) -> dict[str, Any]:
     loop = kind(trajectory(iterations))
     expect(loop.run())
     requests = ["\n".join(f"<{role}>\n{text}" for role, text in one) for one in loop.sent()]
-    pairs = list(zip(requests, requests[1:], strict=False))
+    pairs = list(itertools.pairwise(requests))
     return {
         "requests": len(requests),
         "sent": sum(map(len, requests)),
@@ -59,7 +60,7 @@ def _common(one: str, other: str) -> int:
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
-def obey(entry: Entry, kind: type[Loop], order: dict[str, Any]) -> dict[str, Any]:
+def obey(kind: type[Loop], order: dict[str, Any]) -> dict[str, Any]:
     name = order.pop("do")
     if name == "setup":
         return {"version": kind.setup()}
@@ -74,6 +75,5 @@ def obey(entry: Entry, kind: type[Loop], order: dict[str, Any]) -> dict[str, Any
 
 
 if __name__ == "__main__":
-    contender = BY_KEY[sys.argv[1]]
-    loaded = contender.load()
-    orders.serve(lambda order: obey(contender, loaded, order))
+    contender = BY_KEY[sys.argv[1]].load()
+    orders.serve(lambda order: obey(contender, order))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any
+from typing import Any, ClassVar
 
 from loops import DOC, QUESTION, THOUGHT, Defaults, Sent
 
@@ -35,10 +35,16 @@ def sent(requests: list[Any]) -> list[Sent]:
 class Rlm(Defaults):
     """dspy.RLM; a subclass says on which interpreter."""
 
+    rlm: ClassVar[Any] = None
+    """One for all runs: it holds no state of a run."""
+
     @classmethod
     def setup(cls) -> str:
-        import dspy  # noqa: F401
+        import dspy
 
+        cls.rlm = dspy.RLM(
+            "doc: str, question: str -> answer: int", max_iters=20, interpreter_factory=cls.interpreter()
+        )
         return version("dspy")
 
     @classmethod
@@ -54,9 +60,6 @@ class Rlm(Defaults):
         ]
         self.engine = Engine(texts)
         self.lm = dspy.LM("scripted/main", engine=self.engine, cache=False, num_retries=0)
-        self.rlm = dspy.RLM(
-            "doc: str, question: str -> answer: int", max_iters=20, interpreter_factory=self.interpreter()
-        )
 
     def run(self) -> Any:
         import dspy

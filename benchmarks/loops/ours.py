@@ -40,12 +40,21 @@ class Pooled(Defaults):
 
 
 class Ours(Pooled):
-    def __init__(self, cells: tuple[str, ...]) -> None:
+    predict: ClassVar[Any] = None
+    """One for all runs: it holds no state of a run."""
+
+    @classmethod
+    def setup(cls) -> str:
+        version = super().setup()
         import rlm
+
+        cls.predict = rlm.Predict("doc: str, question: str -> answer: int", pool=cls.pool)
+        return version
+
+    def __init__(self, cells: tuple[str, ...]) -> None:
         from rlm.models.scripted import scripted_lm
 
         self.lm = scripted_lm([reply(cell) for cell in (*cells, self.submit)])
-        self.predict = rlm.Predict("doc: str, question: str -> answer: int", pool=self.pool)
 
     def run(self) -> Any:
         import dspy
@@ -61,6 +70,11 @@ class Ours(Pooled):
 
 
 class DspyOnOurs(Pooled, Rlm):
+    @classmethod
+    def setup(cls) -> str:
+        Pooled.setup.__func__(cls)  # type: ignore[attr-defined]
+        return Rlm.setup.__func__(cls)  # type: ignore[attr-defined,no-any-return]
+
     @classmethod
     def interpreter(cls) -> Callable[[], Any]:
         from rlm.interpreter import SandboxInterpreter

@@ -50,7 +50,7 @@ class Local(Defaults):
 
     def run(self) -> Any:
         # Its clients are chosen by name from a fixed list; this is the one place where it asks for one.
-        with mock.patch("rlm.core.rlm.get_client", lambda backend, options: self.client):
+        with mock.patch("rlm.core.rlm.get_client", return_value=self.client):
             return int(self.rlm.completion(DOC, root_prompt=QUESTION).response)
 
     def sent(self) -> list[Sent]:
