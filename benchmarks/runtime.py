@@ -122,8 +122,9 @@ def batch(workers: Workers, quick: bool) -> None:
 
 def tokens(workers: Workers, quick: bool) -> None:
     """What a run of twenty iterations sends, on the same trajectory."""
+    lost = workers.results.failures.get("five", {})  # said once
     for entry in LOOPS:
-        if not entry.heavy and entry.key != "dspy-ours":
+        if not entry.heavy and entry.key != "dspy-ours" and entry.key not in lost:
             answer = workers.ask(entry.key, "tokens", do="tokens", iterations=ITERATIONS)
             if answer:
                 workers.results.tokens[entry.key] = answer

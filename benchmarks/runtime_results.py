@@ -42,11 +42,16 @@ class RuntimeResults:
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"targets": [verdict.__dict__ for verdict in self.verdicts()]}
 
+    def _missing(self, part: str, target: str) -> Verdict:
+        """Ours failing is a target missed; a peer failing leaves it open."""
+        why = self.failures.get(part, {}).get("ours") or self.failures.get("setup", {}).get("ours")
+        return Verdict(target, False if why else None, why or "not measured")
+
     def _five(self) -> Verdict:
         target = f"five iterations at least {TIMES_FASTER}x faster than the fastest sandboxed or out-of-process peer"
         peers = [entry.key for entry in LOOPS if entry.apart and self.five.get(entry.key)]
         if not peers or not self.five.get("ours"):
-            return Verdict(target, None, "not measured")
+            return self._missing("five", target)
         medians = {key: statistics.median(self.five[key]) for key in (*peers, "ours")}
         best = min(peers, key=lambda key: medians[key])
         ratio = medians[best] / medians["ours"]
@@ -55,7 +60,7 @@ class RuntimeResults:
     def _batch(self) -> Verdict:
         target = f"llm_batch of {BATCH:,} prompts, {PARALLEL} at a time, within 10% of the ideal {IDEAL_S:g} s"
         if not self.batch.get("batch"):
-            return Verdict(target, None, "not measured")
+            return self._missing("batch", target)
         found = statistics.median(one["seconds"] for one in self.batch["batch"])
         return Verdict(target, found <= IDEAL_S * OVER_IDEAL, f"{found:.2f} s, {found / IDEAL_S - 1:+.0%}")
 
@@ -63,7 +68,7 @@ class RuntimeResults:
         target = "20 iterations send fewer characters than dspy.RLM's, all of them appended to the last request"
         ours, theirs = self.tokens.get("ours"), self.tokens.get("dspy-local")
         if ours is None or theirs is None:
-            return Verdict(target, None, "not measured")
+            return self._missing("tokens", target)
         passed = ours["sent"] < theirs["sent"] and ours["kept"] == 1
         new = (ours["sent"] - ours["known"]) / (theirs["sent"] - theirs["known"])
         found = f"{ours['sent'] / theirs['sent']:.2f} of its characters, {new:.2f} of those that no cache knows"
@@ -73,7 +78,7 @@ class RuntimeResults:
         target = f"{RUNS} runs at once, every one Submitted"
         timed, held = self.at_once.get("timed"), self.at_once.get("held")
         if timed is None or held is None:
-            return Verdict(target, None, "not measured")
+            return self._missing("at_once", target)
         submitted = [one["endings"].get("Submitted", 0) for one in (timed, held)]
         return Verdict(
             target, submitted == [RUNS, RUNS], f"{submitted[0]} and {submitted[1]}; {timed['seconds']:.1f} s"

@@ -31,8 +31,7 @@ CELLS = [
     "table = pd.DataFrame({'level': [r[1] for r in rows], 'ms': [int(r[5]) for r in rows]})\n"
     "table.groupby('level').ms.agg(['count', 'mean']).round(1)",
     # Calls to the host, from inside the code.
-    "errors = [line for line in log.splitlines() if 'ERROR' in line][:20]\n"
-    "sum(ask(line) == 'slow' for line in errors)",
+    "errors = [line for line in log.splitlines() if 'ERROR' in line][:20]\nsum(ask(line) == 'slow' for line in errors)",
     # What goes wrong is a result, in the cell's own lines.
     "table.groupby('lvel')",
     # What must not happen does not happen.

@@ -59,8 +59,8 @@ def apply(limits: Limits, *, address_space: int | None, count_processes: bool) -
 
     RLIMIT_NPROC counts a user's processes within a user namespace. Where that is this session alone (a namespace of its
     own, or a user of its own), `count_processes`, it is the session's limit. Elsewhere it counts all that the user runs
-    on the machine, of which the session gets to add as many: as if everything that runs were the user's, so this is
-    a rough limit that only keeps a flood of threads from going on. Root is never counted.
+    on the machine, and the session may add as many to what there is now: a rough limit, which moves with whatever else
+    the user starts and ends, but keeps a flood of threads from going on. Root is never counted.
     """
     _set(resource.RLIMIT_CORE, 0, "core")
     _set(resource.RLIMIT_NOFILE, OPEN_FILES, "nofile")
@@ -72,17 +72,30 @@ def apply(limits: Limits, *, address_space: int | None, count_processes: bool) -
         _set(resource.RLIMIT_AS, address_space + limits.memory_bytes, "as")
     if count_processes:
         _set(resource.RLIMIT_NPROC, limits.processes, "nproc")
-    elif (others := _tasks()) is not None:
+    elif os.getuid() != 0 and (others := _tasks_of_user()) is not None:
         _set(resource.RLIMIT_NPROC, others + limits.processes, "nproc")
 
 
-def _tasks() -> int | None:
-    """How many processes and threads there are on the machine, whosever they are; None where nothing says so."""
+def _tasks_of_user() -> int | None:
+    """How many processes and threads the user of this process has; None where nothing says so."""
+    mine, count = os.getuid(), 0
     try:
-        with open("/proc/loadavg", "rb") as file:
-            return int(file.read().split()[3].split(b"/")[1])
-    except (FileNotFoundError, IndexError, ValueError):
+        processes = [name for name in os.listdir("/proc") if name.isdecimal()]
+    except FileNotFoundError:
         return None
+    for name in processes:
+        try:
+            with open(f"/proc/{name}/status", "rb") as file:
+                status = file.read()
+        except OSError:
+            continue  # it has ended
+        if int(_value(status, b"Uid:")) == mine:
+            count += int(_value(status, b"Threads:"))
+    return count
+
+
+def _value(status: bytes, name: bytes) -> bytes:
+    return status.partition(b"\n" + name)[2].split(None, 1)[0]
 
 
 def _set(kind: int, value: int, name: str) -> None:

@@ -22,7 +22,8 @@ import zmq
 
 import sandbox
 
-ORDINARY = 42_424
+# One for each worker of pytest-xdist: a user's threads are counted together.
+ORDINARY = 42_424 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 """The ordinary user that a host runs as when the tests run as root."""
 
 SERVING = Path(__file__).with_name("serving.py")

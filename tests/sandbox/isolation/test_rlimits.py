@@ -102,10 +102,10 @@ def start_threads() -> int:
     return len(threads)
 
 
-@as_anyone
-def test_where_the_count_is_not_the_sessions_own_it_is_not_limited(ordinary: bool) -> None:
+def test_where_the_count_is_not_the_sessions_own_it_may_add_to_what_there_is() -> None:
     layers = frozenset({"rlimits"})
-    assert run(start_threads, layers=layers, limits={"processes": 5}, ordinary=ordinary) == 40
+    # Whatever else this user runs or ends meanwhile moves the count a little.
+    assert 3 <= run(start_threads, layers=layers, limits={"processes": 15}, ordinary=True) < 40
 
 
 def tighter_already() -> list[int]:
