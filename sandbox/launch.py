@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -27,6 +26,7 @@ from .isolation.confinement import Confinement, default_read_only
 from .isolation.probe import choose_tier
 from .limits import Limits
 from .scratch import remove
+from .waiting import ready
 
 _MAX_NEWS = 1 << 20
 _START_SECONDS = 60.0
@@ -98,7 +98,7 @@ class KernelProcess:
         """Whether the process still runs."""
         if self._exit.done():
             return False
-        return self.pidfd is None or not select.select([self.pidfd], [], [], 0)[0]
+        return self.pidfd is None or not ready(self.pidfd, 0.0)
 
     def signal(self, number: int) -> None:
         """Send a signal, if the process is still there."""
@@ -321,16 +321,16 @@ def _spare_uids() -> range:
 def _read_to_end(descriptor: int) -> str:
     """What a process that is about to end still writes."""
     pieces: list[bytes] = []
-    while select.select([descriptor], [], [], 2.0)[0] and (piece := os.read(descriptor, 65_536)):
+    while ready(descriptor, 2.0) and (piece := os.read(descriptor, 65_536)):
         pieces.append(piece)
     return b"".join(pieces)[-20_000:].decode("utf-8", "replace")
 
 
 def module_path() -> str:
-    """Where the fork server finds its modules: as we do, but never the current directory."""
+    """Where the fork server finds its modules: as we do, this package before any script beside us."""
     here = str(Path(__file__).resolve().parent.parent)
-    places = [place for place in sys.path if place and os.path.isabs(place) and place != os.getcwd()]
-    return json.dumps(list(dict.fromkeys([*places, here])))
+    places = [place for place in sys.path if os.path.isabs(place)]
+    return json.dumps(list(dict.fromkeys([here, *places])))
 
 
 def environment() -> dict[str, str]:

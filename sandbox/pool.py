@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import os
 import secrets
-import select
 import shutil
 import socket
 import tempfile
@@ -20,6 +19,7 @@ from .direct import DirectLauncher
 from .errors import KernelStartError, ProtocolViolation, SandboxError
 from .launch import KernelProcess, Setup, Zygote
 from .limits import Limits
+from .waiting import ready
 from .zmtp import HungUp
 
 _CHANNELS = ("shell", "control", "iopub")
@@ -205,7 +205,7 @@ def _await_hello(kernel: WarmKernel) -> None:
         if time.monotonic() > end or not kernel.process.alive:
             kernel.channels.close()
             raise KernelStartError("no answer")
-        select.select([channels["shell" if not answered else "iopub"]], [], [], 0.02)
+        ready(channels["shell" if not answered else "iopub"], 0.02)
         while (received := channels.receive("shell")) is not None:
             answered |= received[0].kind == "kernel_info_reply" and received[0].parent_id == asked
         while (received := channels.receive("iopub")) is not None:

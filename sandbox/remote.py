@@ -15,7 +15,6 @@ import ast
 import contextlib
 import importlib.resources
 import json
-import select
 import threading
 import time
 from collections import deque
@@ -32,6 +31,7 @@ from .launch import Exit
 from .limits import Limits
 from .link import Link
 from .results import CellError, CellResult
+from .waiting import ready
 from .wire import Message
 
 _START_SECONDS = 60.0
@@ -187,7 +187,7 @@ def _await_hello(channels: Channels, kernel: RemoteKernel) -> None:
         asked = channels.send("shell", "kernel_info_request", {})
         retry_at = time.monotonic() + 0.5
         while time.monotonic() < retry_at and not (answered and heard):
-            select.select([channels["iopub" if answered else "shell"]], [], [], 0.1)
+            ready(channels["iopub" if answered else "shell"], 0.1)
             while (received := channels.receive("shell")) is not None:
                 answered |= received[0].kind == "kernel_info_reply"
             while (received := channels.receive("iopub")) is not None:
@@ -202,7 +202,7 @@ def _teach(channels: Channels) -> None:
     asked = channels.send("shell", "execute_request", {"code": code, "silent": True, "store_history": False})
     end = time.monotonic() + _START_SECONDS
     while time.monotonic() < end:
-        select.select([channels["shell"]], [], [], 0.5)
+        ready(channels["shell"], 0.5)
         while (received := channels.receive("shell")) is not None:
             message = received[0]
             if message.kind == "execute_reply" and message.parent_id == asked:

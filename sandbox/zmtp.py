@@ -9,12 +9,12 @@ Covers: the NULL mechanism, one connection a socket, whole messages. Does not co
 
 from __future__ import annotations
 
-import select
 import socket
 import struct
 from typing import Literal
 
 from .errors import ProtocolViolation
+from .waiting import ready
 
 _GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + b"\0" + bytes(31)
 _MORE, _LONG, _COMMAND = 1, 2, 4
@@ -63,7 +63,7 @@ class Connection:
             try:
                 left = left[self.socket.send(left) :]
             except BlockingIOError:
-                if not select.select([], [self.socket], [], self._seconds)[1]:
+                if not ready(self.socket, self._seconds, to_write=True):
                     raise ProtocolViolation("the kernel does not take messages") from None
             except OSError:
                 raise HungUp from None

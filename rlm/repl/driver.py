@@ -108,6 +108,8 @@ class _Run:
             result = self._failed(f"the model could not be asked ({error.kind}): {error}")
         except sandbox.SandboxError as error:
             result = self._failed(f"the sandbox could not go on: {error}")
+        except Exception as error:  # a fault of ours, or of a tool: the run is kept all the same
+            result = self._failed(f"the run broke off: {type(error).__name__}: {error}")
         result = replace(result, usage=self.ledger.usage(), run_id=self.id)
         self._notify("run_ended", {"ending": type(result).__name__, "confidence": result.confidence})
         return result

@@ -6,6 +6,8 @@ the kernel, and with it every variable, stays.
 
 from __future__ import annotations
 
+import ast
+import functools
 import inspect
 import json
 from collections.abc import Callable, Mapping
@@ -128,15 +130,14 @@ def _function(name: str, function: Callable[..., Any]) -> str:
     return f"- {name}{inspect.signature(function)}: {doc}" if doc else f"- {name}{inspect.signature(function)}"
 
 
-def _helpers(source: str) -> list[str]:
+@functools.cache
+def _helpers(source: str) -> tuple[str, ...]:
     """The helper functions by their source: they live in the kernel only."""
-    import ast
-
-    return [
+    return tuple(
         f"- {node.name}({ast.unparse(node.args)}): {ast.get_docstring(node) or ''}"
         for node in ast.parse(source).body
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
-    ]
+    )
 
 
 def _gist(entry: REPLHistoryEntry) -> str:
@@ -144,5 +145,6 @@ def _gist(entry: REPLHistoryEntry) -> str:
     return f"{entry.code.count(chr(10)) + 1} lines of code, {outcome}: {cut_middle(entry.output.strip(), 200)!r}"
 
 
+@functools.cache
 def _template(name: str) -> Template:
     return Template(files(__package__).joinpath("prompts", f"{name}.md").read_text(encoding="utf-8"))

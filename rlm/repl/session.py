@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any
@@ -15,6 +16,7 @@ from .calls import CallLog, Recording
 MAX_REVIVALS = 3
 
 
+@functools.cache
 def helper_source() -> str:
     """The source of the text helpers, for the kernel and for the prompt."""
     return files(__package__).joinpath("text_helpers.py").read_text(encoding="utf-8")

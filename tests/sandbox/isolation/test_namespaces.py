@@ -11,9 +11,14 @@ import pytest
 from isolation_children import ChildFailed, attempt, run
 from isolation_marks import as_anyone, works
 
+from sandbox.isolation.confinement import default_read_only
+
 pytestmark = works("namespaces")
 
 ALONE = frozenset({"namespaces", "user"})
+
+# A checkout or a virtual environment below /tmp is shown there, read-only.
+MOUNTED_IN_TMP = {path.split("/")[2] for path in default_read_only() if path.startswith("/tmp/")}
 
 
 def look_around() -> dict[str, Any]:
@@ -49,7 +54,7 @@ def test_a_kernel_sees_a_machine_with_nothing_on_it(ordinary: bool) -> None:
     assert not {"sys", "home", "var", "mnt", "run", "boot"} & set(seen["root"])
     assert set(seen["dev"]) == {"full", "null", "random", "shm", "urandom", "zero"}
     assert set(seen["etc"]) <= {"ld.so.cache", "localtime"}
-    assert seen["scratch"] == []
+    assert set(seen["scratch"]) <= MOUNTED_IN_TMP
     assert seen["directory"] == "/box"
     assert seen["name"] == "kernel"
     assert seen["interfaces"] == ["lo"]
@@ -112,7 +117,8 @@ def test_the_scratch_is_limited_over_all_its_directories_together(ordinary: bool
     limits = {"file_count": 100, "file_bytes": 2 * 1024 * 1024}
     filled = run(fill, ["/box", "/tmp", "/dev/shm"], layers=ALONE, limits=limits, ordinary=ordinary)
     full = "No space left on device"
-    assert filled == {"files": 100, "bytes": 2 * 1024 * 1024, "errors": f"{full} / {full}"}
+    assert filled.pop("files") <= 100
+    assert filled == {"bytes": 2 * 1024 * 1024, "errors": f"{full} / {full}"}
 
 
 def reach_the_host(socket_path: str, abstract: str) -> dict[str, str]:
