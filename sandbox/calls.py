@@ -87,6 +87,8 @@ class HostCalls:
         self._waits_since = 0.0
         self._closed = False
         self.made = 0
+        self.quick_at = 0.0
+        """When a quick function was called last: the next call may be on its way."""
         self.refused: HostCallLimit | None = None
 
     @property
@@ -120,6 +122,7 @@ class HostCalls:
             carrier.answer(frames.encode(refusal))
         elif call.name in self._quick:
             carrier.answer(self._called_here(call))
+            self.quick_at = time.monotonic()
         else:
             with self._lock:
                 self._held_bytes += size

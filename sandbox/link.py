@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -15,6 +16,8 @@ from .launch import Exit
 from .limits import Limits
 from .results import CellResult
 from .wire import Message
+
+_SPIN_SECONDS = 0.0001 if (os.cpu_count() or 1) > 1 else 0.0
 
 
 class Kernel(Protocol):
@@ -103,6 +106,10 @@ class Link:
             if events != self._carrier_events:
                 self._carrier_events = events
                 poll.modify(self.carrier.socket.fileno(), events)
+        # After a quick call the next one is often there before a processor that went to sleep would be awake again.
+        while time.monotonic() < self.calls.quick_at + _SPIN_SECONDS:
+            if happened := poll.poll(0):
+                return dict(happened)
         return dict(poll.poll(seconds * 1000))
 
     def close(self) -> None:

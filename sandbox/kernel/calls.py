@@ -5,10 +5,13 @@ Any thread may call; many may at once. There is no reader thread: one of the wai
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
+import os
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +19,9 @@ from .. import frames
 from .jsonable import tagged
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=tagged).encode
+
+SPIN_SECONDS = 0.0001
+_PROCESSORS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 _MAX_ANSWER = 1 << 30  # the host caps what it sends; this only keeps the length field sane
 
@@ -118,7 +124,7 @@ class Calls:
                     self._arrived.wait(0.05)
 
     def _read(self, flags: int = 0) -> bool:
-        alive = frames.receive_with_descriptors(self.socket, self._reader, self.descriptors, flags)
+        alive = self._receive(flags)
         for answer in self._reader.frames():
             pending = self._pending.get(answer.get("id", 0))
             if pending is not None:
@@ -126,6 +132,14 @@ class Calls:
         with self._arrived:
             self._arrived.notify_all()
         return alive
+
+    def _receive(self, flags: int) -> bool:
+        # An answer that comes at once is there before a processor that went to sleep would be awake again.
+        end = time.perf_counter() + SPIN_SECONDS if _PROCESSORS > 1 else 0.0
+        while not flags and time.perf_counter() < end:
+            with contextlib.suppress(BlockingIOError):
+                return frames.receive_with_descriptors(self.socket, self._reader, self.descriptors, socket.MSG_DONTWAIT)
+        return frames.receive_with_descriptors(self.socket, self._reader, self.descriptors, flags)
 
     def _result(self, answer: dict[str, Any]) -> Any:
         if answer.get("stop"):
