@@ -61,6 +61,7 @@ class Text(_Sealed):
 
     def __init__(self, text: str, *, lazy: bool = False) -> None:
         super().__init__(_utf8(text))
+        self.ascii = text.isascii()
         self.lazy = lazy
 
 
@@ -83,7 +84,8 @@ def pack(inputs: Mapping[str, Any], *, by: Literal["descriptor", "buffer"]) -> P
     for name, value in inputs.items():
         sealed = _as_sealed(value)
         if sealed is not None:
-            packed.append({"name": name, "kind": _kind(value), by: len(large)})
+            only = isinstance(value, Text) and value.ascii
+            packed.append({"name": name, "kind": _kind(value), "ascii": only, by: len(large)})
             large.append(sealed)
         else:
             packed.append({"name": name, "kind": "json", "value": _as_json(name, value)})

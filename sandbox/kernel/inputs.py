@@ -19,7 +19,9 @@ def bind(inputs: list[dict[str, Any]], descriptors: list[int], buffers: list[byt
             values[one["name"]] = one["value"]
             continue
         data = _mapped(descriptors[one["descriptor"]]) if "descriptor" in one else bytes(buffers[one["buffer"]])
-        values[one["name"]] = _value(kind, data)
+        values[one["name"]] = (
+            TextView(data, ascii_only=bool(one.get("ascii"))) if kind == "view" else _value(kind, data)
+        )
     return values
 
 
@@ -35,8 +37,6 @@ def helpers(source: str) -> dict[str, Any]:
 
 
 def _value(kind: str, data: bytes | mmap.mmap) -> Any:
-    if kind == "view":
-        return TextView(data)
     if kind == "bytes":
         value: Any = bytes(data)
     else:

@@ -20,10 +20,13 @@ class Positions:
 
     __slots__ = ("_decoded", "buffer", "starts", "step")
 
-    def __init__(self, buffer: Any, step: int) -> None:
+    def __init__(self, buffer: Any, step: int, *, ascii_only: bool = False) -> None:
         self.buffer = memoryview(buffer).toreadonly().cast("B")
         self.step = max(step, 4)
         self.starts: list[tuple[int, int]] = [(0, 0)]  # (byte, character) where each piece begins
+        if ascii_only:  # whoever wrote the text knows: every byte is a character
+            size = len(self.buffer)
+            self.starts = [(byte, byte) for byte in (*range(0, size, self.step), size)]
         self._decoded: tuple[int, str] = (-1, "")  # the piece that was read last
 
     def raw(self, start: int, stop: int) -> bytes:

@@ -22,8 +22,8 @@ class TextView:
 
     __slots__ = ("_at", "_hash", "_size")
 
-    def __init__(self, buffer: Any, *, step: int = 1 << 16) -> None:
-        self._at = Positions(buffer, step)
+    def __init__(self, buffer: Any, *, step: int = 1 << 16, ascii_only: bool = False) -> None:
+        self._at = Positions(buffer, step, ascii_only=ascii_only)
         self._size = len(self._at.buffer)
         self._hash: int | None = None
 
