@@ -31,6 +31,7 @@ format: $(VENV)/.dev  ## Put the code into its usual form
 
 bench: $(VENV)/.dev .venv-bench/.ready  ## Compare with peers, in one run
 	@$(BIN)/python benchmarks/sandbox.py
+	@$(BIN)/python benchmarks/runtime.py
 
 clean:  ## Remove what was made
 	rm -rf $(VENV) .venv-bench .pytest_cache .mypy_cache .ruff_cache
