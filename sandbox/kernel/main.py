@@ -26,8 +26,8 @@ import zmq
 
 from .. import policy, policy_words
 from ..isolation import rlimits
-from ..wire import PROTOCOL_VERSION, Message, Wire, WireError
-from . import display, introspection, snapshot
+from ..wire import Message, Wire, WireError
+from . import answers, display, snapshot
 from .calls import Calls, stub
 from .cells import Cells, Failure, Refused, failure, interrupted
 from .inputs import bind, helpers
@@ -68,17 +68,8 @@ class Kernel:
         self._calls = Calls(socket.socket(fileno=calls), self._stop_from_call) if calls is not None else None
         self._open_channels(sockets)
         self._handlers: dict[str, Callable[[Message, zmq.Socket[bytes]], None]] = {
-            "kernel_info_request": self._kernel_info,
             "execute_request": self._execute,
             "comm_msg": self._comm,
-            "comm_open": lambda message, channel: None,
-            "comm_close": lambda message, channel: None,
-            "comm_info_request": self._comm_info,
-            "complete_request": self._complete,
-            "inspect_request": self._inspect,
-            "is_complete_request": self._is_complete,
-            "history_request": self._history,
-            "interrupt_request": self._interrupt,
             "shutdown_request": self._shutdown,
         }
 
@@ -137,9 +128,7 @@ class Kernel:
             message = self._wire.unpack(channel.recv_multipart())
         except WireError:
             return  # not from our host
-        handler = self._handlers.get(message.kind)
-        if handler is None:
-            return
+        handler = self._handlers.get(message.kind, self._answer)
         if channel is self._shell:
             self._request = message
         self._last = message.header
@@ -253,8 +242,8 @@ class Kernel:
                 self._publish("status", {"execution_state": "busy"}, queued)
                 self._reply(self._shell, "execute_reply", {"status": "aborted"}, queued)
                 self._publish("status", {"execution_state": "idle"}, queued)
-            elif queued.kind in self._handlers:
-                self._handlers[queued.kind](queued, self._shell)
+            else:
+                self._handlers.get(queued.kind, self._answer)(queued, self._shell)
 
     def _publish_value(self, value: Any, message: Message) -> None:
         data = display.bundle(value, rich=self._rich, max_chars=self._output_bytes)
@@ -366,47 +355,11 @@ class Kernel:
             os.close(self._address_space)
             self._address_space = None
 
-    def _kernel_info(self, message: Message, channel: zmq.Socket[bytes]) -> None:
-        version = ".".join(map(str, sys.version_info[:3]))
-        content = {
-            "status": "ok",
-            "protocol_version": PROTOCOL_VERSION,
-            "implementation": "rlm-sandbox",
-            "implementation_version": "1",
-            "language_info": {
-                "name": "python",
-                "version": version,
-                "mimetype": "text/x-python",
-                "file_extension": ".py",
-                "pygments_lexer": "ipython3",
-                "codemirror_mode": {"name": "ipython", "version": 3},
-                "nbconvert_exporter": "python",
-            },
-            "banner": f"Python {version}, sandboxed",
-            "help_links": [],
-        }
-        self._reply(channel, "kernel_info_reply", content, message)
-
-    def _comm_info(self, message: Message, channel: zmq.Socket[bytes]) -> None:
-        self._reply(channel, "comm_info_reply", {"status": "ok", "comms": {}}, message)
-
-    def _complete(self, message: Message, channel: zmq.Socket[bytes]) -> None:
-        code, position = message.content.get("code", ""), message.content.get("cursor_pos", 0)
-        content = introspection.complete(self._cells.namespace, code, position)
-        self._reply(channel, "complete_reply", content, message)
-
-    def _inspect(self, message: Message, channel: zmq.Socket[bytes]) -> None:
-        code, position = message.content.get("code", ""), message.content.get("cursor_pos", 0)
-        self._reply(channel, "inspect_reply", introspection.inspect(self._cells.namespace, code, position), message)
-
-    def _is_complete(self, message: Message, channel: zmq.Socket[bytes]) -> None:
-        self._reply(channel, "is_complete_reply", introspection.is_complete(message.content.get("code", "")), message)
-
-    def _history(self, message: Message, channel: zmq.Socket[bytes]) -> None:
-        self._reply(channel, "history_reply", {"status": "ok", "history": []}, message)
-
-    def _interrupt(self, message: Message, channel: zmq.Socket[bytes]) -> None:
-        self._reply(channel, "interrupt_reply", {"status": "ok"}, message)
+    def _answer(self, message: Message, channel: zmq.Socket[bytes]) -> None:
+        """What any Jupyter client may ask of any kernel; what we do not know is not answered."""
+        content = answers.answer(message.kind, message.content, self._cells.namespace)
+        if content is not None:
+            self._reply(channel, message.kind.replace("_request", "_reply"), content, message)
 
     def _shutdown(self, message: Message, channel: zmq.Socket[bytes]) -> None:
         restart = bool(message.content.get("restart"))
