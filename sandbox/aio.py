@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
@@ -53,10 +54,11 @@ class AsyncSession:
             loop=loop,
         )
         self._session: Session | None = None
+        self._worker = _Worker()
 
     async def __aenter__(self) -> AsyncSession:
         loop = asyncio.get_running_loop()
-        opening: Future[Session] = _in_thread(lambda: self._open(loop))
+        opening: Future[Session] = self._worker.do(lambda: self._open(loop))
         try:
             self._session = await asyncio.wrap_future(opening)
         except asyncio.CancelledError:
@@ -91,7 +93,7 @@ class AsyncSession:
         """Run a cell. Cancelling the task that waits here ends the session, and what it has in flight."""
         session = self.session
         try:
-            return await asyncio.wrap_future(_in_thread(lambda: session.run(code, timeout=timeout)))
+            return await asyncio.wrap_future(self._worker.do(lambda: session.run(code, timeout=timeout)))
         except asyncio.CancelledError:
             await self.close()
             raise
@@ -100,7 +102,7 @@ class AsyncSession:
         """As `Session.variables`."""
         session = self.session
         return await asyncio.wrap_future(
-            _in_thread(lambda: session.variables(preview_chars=preview_chars, value_bytes=value_bytes))
+            self._worker.do(lambda: session.variables(preview_chars=preview_chars, value_bytes=value_bytes))
         )
 
     def interrupt(self) -> None:
@@ -110,20 +112,42 @@ class AsyncSession:
     async def close(self) -> None:
         """End the kernel, cancel host calls under way."""
         if self._session is not None:
-            await asyncio.shield(asyncio.wrap_future(_in_thread(self._session.close)))
+            self._worker.stop()
+            # In a thread of its own: the worker may be in the middle of a cell, which this ends.
+            closing = _Worker()
+            await asyncio.shield(asyncio.wrap_future(closing.do(self._session.close)))
+            closing.stop()
 
 
-def _in_thread(work: Callable[[], T]) -> Future[T]:
-    # A thread each: a shared executor would let a hundred sleeping cells keep the next one from starting.
-    future: Future[T] = Future()
+class _Worker:
+    """A thread that does one thing after another: the cells of one session. It starts with the first."""
 
-    def run() -> None:
-        if not future.set_running_or_notify_cancel():
-            return
-        try:
-            future.set_result(work())
-        except BaseException as error:
-            future.set_exception(error)
+    def __init__(self) -> None:
+        self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._started = False
 
-    threading.Thread(target=run, daemon=True, name="rlm-cell").start()
-    return future
+    def do(self, work: Callable[[], T]) -> Future[T]:
+        """Do this next; what comes of it is in the future."""
+        future: Future[T] = Future()
+
+        def order() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(work())
+                except BaseException as error:
+                    future.set_exception(error)
+
+        self._orders.put(order)
+        if not self._started:
+            self._started = True
+            threading.Thread(target=self._serve, daemon=True, name="rlm-cells").start()
+        return future
+
+    def stop(self) -> None:
+        """Let the thread end when it has done what it has; one that is asked for later starts anew."""
+        self._orders.put(None)
+        self._started = False
+
+    def _serve(self) -> None:
+        while (order := self._orders.get()) is not None:
+            order()

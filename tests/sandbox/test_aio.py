@@ -98,3 +98,12 @@ async def test_an_error_in_opening_is_raised(pool):
     with pytest.raises(sandbox.InputError):
         async with sandbox.AsyncSession(inputs={"a": object()}, pool=pool):
             pass
+
+
+async def test_a_closed_session_says_so(pool):
+    async with sandbox.AsyncSession(pool=pool) as session:
+        await session.close()
+        for _ in range(2):
+            with pytest.raises(sandbox.SessionClosed):
+                await asyncio.wait_for(session.run("1"), 10)
+        await session.close()
