@@ -221,9 +221,11 @@ class Kernel:
             facts |= {"line": failed.line, "limit": failed.limit}
         if began is not None:
             facts["seconds"] = time.perf_counter() - began
+        # What a client sends once it has the reply was not queued behind this cell: look before replying.
+        stops = failed is not None and message.content.get("stop_on_error", True)
+        queued = self._queued() if stops else []
         self._reply(self._shell, "execute_reply", content, message, metadata={COMM: facts})
-        if failed is not None and message.content.get("stop_on_error", True):
-            self._abort_queued()
+        self._abort(queued)
 
     def _make_room(self) -> None:
         """Room to speak, should memory be what is missing."""
@@ -231,19 +233,22 @@ class Kernel:
             self._reserve.close()
             self._reserve = None
 
-    def _abort_queued(self) -> None:
-        """A notebook that runs all its cells expects those after a failed one not to run."""
+    def _queued(self) -> list[Message]:
+        waiting = []
         while self._shell.poll(0):
-            try:
-                queued = self._wire.unpack(self._shell.recv_multipart())
-            except WireError:
-                continue
-            if queued.kind == "execute_request":
-                self._publish("status", {"execution_state": "busy"}, queued)
-                self._reply(self._shell, "execute_reply", {"status": "aborted"}, queued)
-                self._publish("status", {"execution_state": "idle"}, queued)
+            with contextlib.suppress(WireError):
+                waiting.append(self._wire.unpack(self._shell.recv_multipart()))
+        return waiting
+
+    def _abort(self, queued: list[Message]) -> None:
+        """A notebook that runs all its cells expects those after a failed one not to run."""
+        for message in queued:
+            if message.kind == "execute_request":
+                self._publish("status", {"execution_state": "busy"}, message)
+                self._reply(self._shell, "execute_reply", {"status": "aborted"}, message)
+                self._publish("status", {"execution_state": "idle"}, message)
             else:
-                self._handlers.get(queued.kind, self._answer)(queued, self._shell)
+                self._handlers.get(message.kind, self._answer)(message, self._shell)
 
     def _publish_value(self, value: Any, message: Message) -> None:
         data = display.bundle(value, rich=self._rich, max_chars=self._output_bytes)
