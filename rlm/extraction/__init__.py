@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ..signatures.problems import Problem
 from .errors import ExtractionError, MaxRetriesExceeded, ParseError, PatchError, SchemaError
 from .feedback import refusal, validate_json
 from .orchestrator import Attempt, ExtractionMetrics, ExtractionOrchestrator, Reply
 from .parse import parse
-from .validation import Problem, Schema, describe
+from .validation import Schema, describe
 
 __all__ = [
     "Attempt",

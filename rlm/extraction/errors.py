@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from ..signatures.problems import Problem
     from .orchestrator import Attempt, ExtractionMetrics
-    from .validation import Problem
 
 ParseKind = Literal["no_json", "truncated", "invalid"]
 

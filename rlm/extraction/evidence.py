@@ -25,7 +25,8 @@ from pydantic import BaseModel
 
 from ..history import REPLHistoryEntry
 from ..results import Evidence
-from ..value_checks import Path, plain, pointer
+from ..signatures.checks import plain
+from ..signatures.problems import Path, pointer
 from .leaves import Leaf, leaves_of, same, spread
 from .matching import Text, is_distinctive, needles, normal
 from .numerals import Number, Numbers, as_number

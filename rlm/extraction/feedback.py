@@ -11,9 +11,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from ..signatures.problems import Problem
 from .errors import ParseError
 from .parse import parse
-from .validation import Problem, Schema, describe
+from .validation import Schema, describe
 from .values import cut, preview
 
 MAX_SUBMISSION = 4_000
@@ -66,7 +67,7 @@ def validate_json(value: Any, schema: Schema | Mapping[str, Any] | bool) -> str:
         try:
             parse(value, schema)
         except ParseError as error:
-            problems = error.problems or (Problem("", error.message, schema.root_words, preview(value)),)
+            problems = error.problems or (Problem("", schema.root_words, preview(value), error.message),)
             return refusal(value if error.best is None else error.best, schema, problems)
         return "valid"
     problems = schema.problems(value)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ..value_checks import Path
+from ..signatures.problems import Path
 from .matching import normal
 from .numerals import same_number
 

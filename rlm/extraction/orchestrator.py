@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar, cast
 
+from ..signatures.problems import Path, Problem, pointer
 from . import feedback, patches
 from .errors import MaxRetriesExceeded, ParseError, PatchError
 from .parse import parse
-from .validation import Problem, Schema
-from .values import Path, pointer
+from .validation import Schema
 
 DEFAULT_ATTEMPTS = 3
 
@@ -169,7 +169,7 @@ class ExtractionOrchestrator:
         rejection = await _call(self._callback, value)
         if not rejection:
             return attempt
-        problems = (Problem("", rejection),) if isinstance(rejection, str) else tuple(rejection)
+        problems = (Problem("", message=rejection),) if isinstance(rejection, str) else tuple(rejection)
         message = "the value fits the schema but was rejected by a further check"
         return replace(attempt, failure="callback", message=message, problems=problems)
 
@@ -252,4 +252,4 @@ def _from_pydantic(fault: Mapping[str, Any], value: Any) -> Problem:
         except (KeyError, IndexError, TypeError):
             continue
         path = (*path, step)
-    return Problem(pointer(path), str(fault["msg"]))
+    return Problem(pointer(path), message=str(fault["msg"]))

@@ -9,10 +9,11 @@ import copy
 import re
 from typing import Any
 
+from ..signatures.problems import Problem
 from . import values
 from .errors import ParseError, PatchError
 from .parse import parse
-from .validation import Problem, Schema
+from .validation import Schema
 
 Patch = list[dict[str, Any]]
 
@@ -69,7 +70,7 @@ def apply(value: Any, patch: Patch) -> Any:
             path = operation[error.field]
             kind = operation["op"]
             message = f"operation {number} of the patch ({kind}) does not apply: {error}; no part of it was applied"
-            raise PatchError(Problem(path, message, "a path that exists", values.preview(operation))) from None
+            raise PatchError(Problem(path, "a path that exists", values.preview(operation), message)) from None
     return holder[0]
 
 

@@ -8,39 +8,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, time
 from itertools import islice
 from typing import Any
 
 import jsonschema_rs
 
+from ..signatures.problems import Path, Problem, pointer
 from . import values, wording
 from .errors import SchemaError
-from .values import Path
 
 MAX_PROBLEMS = 1_000
 _ALL_TYPES = frozenset(wording.TYPE_WORDS) - {"integer"}
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)?")
 _CLOCK = re.compile(r"\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)?")
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing wrong with a value."""
-
-    path: str
-    """Where, as a JSON pointer into the value; empty for the value as a whole."""
-    message: str
-    """What is wrong, as a sentence that needs no knowledge of JSON schema."""
-    expected: str = ""
-    got: str = ""
-    rule: Path = field(default=(), repr=False, compare=False)
-    """Which part of the schema says so: a path into it."""
-
-    def __str__(self) -> str:
-        place = f"At path '{self.path}'" if self.path else "At path '/' (the whole value)"
-        return f"{place}: {self.message}"
 
 
 class Schema:
@@ -92,23 +73,23 @@ class Schema:
         """Everything wrong with `value`; empty if the schema accepts it. Never raises, whatever `value` is."""
         foreign = values.not_json(value)
         if any(path == () for path in foreign):
-            return (Problem("", f"expected {self.root_words}, got {foreign[()]}", self.root_words, foreign[()]),)
+            return (Problem("", self.root_words, foreign[()]),)
         clean = values.without(value, foreign) if foreign else value
         try:
             errors = list(islice(self._validator.iter_errors(clean), MAX_PROBLEMS))
         except (ValueError, RecursionError, OverflowError) as error:
-            return (Problem("", f"this value cannot be checked: {error}", self.root_words, values.preview(value)),)
+            return (Problem("", self.root_words, values.preview(value), f"this value cannot be checked: {error}"),)
         found = {problem: None for error in errors for problem in self._explain(error, value)}
         if not foreign:
             return tuple(found)
         expected = {problem.path: problem.expected for problem in found}
-        merged = [self._foreign(values.pointer(path), words, expected) for path, words in foreign.items()]
+        merged = [self._foreign(pointer(path), words, expected) for path, words in foreign.items()]
         places = tuple(problem.path for problem in merged)
         return (*merged, *(p for p in found if p.path not in places))
 
     def _foreign(self, path: str, words: str, expected: Mapping[str, str]) -> Problem:
         wanted = expected.get(path) or "a JSON value"
-        return Problem(path, f"expected {wanted}, got {words}", wanted, words)
+        return Problem(path, wanted, words)
 
     def _explain(self, error: jsonschema_rs.ValidationError, value: Any) -> Iterator[Problem]:
         """One error of the validator in our words; of alternatives, the errors inside the one that fits best."""
@@ -126,7 +107,7 @@ class Schema:
             name = str(details["property"])
             wanted = wording.expected(_child(node, name), self.part)
             yield Problem(
-                values.pointer((*path, name)), f"this field is missing; expected {wanted}", wanted, "nothing", rule[:-1]
+                pointer((*path, name)), wanted, "nothing", f"this field is missing; expected {wanted}", rule[:-1]
             )
         elif kind in ("additionalProperties", "unevaluatedProperties"):
             known = wording.either(node.get("properties", ()) if isinstance(node, dict) else (), "and")
@@ -134,11 +115,11 @@ class Schema:
             for name in map(str, details["unexpected"]):
                 got = values.preview_typed(values.at(value, (*path, name), None))
                 message = f"the schema has no such field; remove it or rename it (expected {wanted}; got {got})"
-                yield Problem(values.pointer((*path, name)), message, wanted, got, rule[:-1])
+                yield Problem(pointer((*path, name)), wanted, got, message, rule[:-1])
         else:
             wanted = wording.wanted(kind, details, node, self.part)
             got = values.preview_typed(values.at(value, path, error.instance))
-            yield Problem(values.pointer(path), f"expected {wanted}, got {got}", wanted, got, rule[:-1])
+            yield Problem(pointer(path), wanted, got, rule=rule[:-1])
 
 
 def describe(problems: Iterable[Problem], limit: int = 50) -> str:

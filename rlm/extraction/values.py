@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..signatures.problems import Path
 from .reader import MAX_DEPTH
 
 MAX_FOREIGN = 1_000
@@ -21,13 +22,6 @@ _WORDS = {
     "integer": "an integer",
     "number": "a number",
 }
-
-Path = tuple[str | int, ...]
-
-
-def pointer(path: Iterable[str | int]) -> str:
-    """A JSON pointer (RFC 6901)."""
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
 
 
 def type_of(value: Any) -> str:

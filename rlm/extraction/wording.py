@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .values import Path, preview
+from ..signatures.problems import Path
+from .values import preview
 
 TYPE_WORDS = {
     "object": "an object",

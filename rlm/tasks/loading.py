@@ -10,8 +10,8 @@ from typing import Any
 
 from sandbox import Limits
 
+from ..budgets import FallbackTrigger
 from ..signatures import Signature, SignatureError
-from ..triggers import FallbackTrigger
 from . import imports
 from .checks import CheckProblem, read_check
 from .inputs import InputReader, standard_input

@@ -12,7 +12,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from sandbox import Limits
 
-from ..triggers import FallbackTrigger
+from ..budgets import FallbackTrigger
 from .units import Duration, Size
 
 _LIMITS = Limits()

@@ -10,8 +10,8 @@ from typing import Any
 
 from sandbox import Limits
 
+from ..budgets import FallbackTrigger
 from ..signatures import Signature
-from ..triggers import FallbackTrigger
 from . import imports
 from .models import Models
 from .problems import TaskError, TaskProblem

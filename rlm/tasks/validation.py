@@ -10,7 +10,7 @@ from typing import Any
 import pydantic
 from pydantic_core import ErrorDetails
 
-from ..value_checks import preview
+from ..signatures.checks import preview
 from .places import Document, Path, step_into
 from .problems import TaskProblem, suggestion
 from .schema import ScriptFile, TaskFile, json_schema

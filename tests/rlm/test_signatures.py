@@ -202,7 +202,7 @@ def test_a_dspy_class_is_read_with_everything_it_says() -> None:
     assert signature.inputs == (Field("doc", str, "what to read"), Field("top", int, "", 3))
     assert [field.description for field in signature.outputs] == ["how many", ""]
     assert signature.to_dspy() is Ask
-    with pytest.raises(InvalidOutputs, match="/answer: expected int"):
+    with pytest.raises(InvalidOutputs, match="At path '/answer': expected int"):
         signature.check_outputs({"answer": -1, "tags": []})
 
 
@@ -275,14 +275,14 @@ def test_every_problem_is_named_with_its_place() -> None:
     expected = {"/count", "/found", "/kind", "/color", "/tags/1", "/author/friends/0/name", "/day", "/extra"}
     assert expected <= places
     text = str(caught.value)
-    assert '/count: expected int, got "3" (string)' in text
-    assert '/kind: expected one of "a", "b", got "c" (string)' in text
-    assert "/extra: expected nothing (there is no such field), got 1 (integer)" in text
+    assert "'/count': " + 'expected int, got "3" (string)' in text
+    assert "'/kind': " + 'expected one of "a", "b", got "c" (string)' in text
+    assert "At path '/extra': expected nothing (there is no such field), got 1 (integer)" in text
 
 
 def test_a_missing_field_is_named_and_a_nullable_one_may_be_left_out() -> None:
     values = {name: value for name, value in RICH_VALUES.items() if name not in ("count", "note")}
-    with pytest.raises(InvalidOutputs, match="/count: expected int, got nothing") as caught:
+    with pytest.raises(InvalidOutputs, match="At path '/count': expected int, got nothing") as caught:
         RICH.check_outputs(values)
     assert len(caught.value.problems) == 1
     assert RICH.check_outputs(values | {"count": 1}).note is None  # type: ignore[attr-defined]
@@ -409,10 +409,10 @@ def test_bad_missing_and_unknown_inputs_are_all_named() -> None:
         Signature.of("doc, top: int, day: date -> a").check_inputs({"top": "3", "day": "soon", "dok": "x"})
     text = str(caught.value)
     assert "doc: str, top: int" in text
-    assert "/doc: expected str, got nothing" in text
-    assert '/top: expected int, got "3" (string)' in text
-    assert "/day: expected date (YYYY-MM-DD)" in text
-    assert '/dok: expected nothing (there is no such input), got "x" (string)' in text
+    assert "At path '/doc': expected str, got nothing" in text
+    assert "'/top': " + 'expected int, got "3" (string)' in text
+    assert "At path '/day': expected date (YYYY-MM-DD)" in text
+    assert "'/dok': " + 'expected nothing (there is no such input), got "x" (string)' in text
 
 
 def test_inputs_of_types_that_pydantic_does_not_know_are_checked_by_class() -> None:
@@ -422,7 +422,7 @@ def test_inputs_of_types_that_pydantic_does_not_know_are_checked_by_class() -> N
     signature = Signature("T", "", (Field("frame", Frame),), (Field("a"),))
     frame = Frame()
     assert signature.check_inputs({"frame": frame})["frame"] is frame
-    with pytest.raises(InvalidInputs, match="/frame: expected Frame"):
+    with pytest.raises(InvalidInputs, match="At path '/frame': expected Frame"):
         signature.check_inputs({"frame": 3})
 
 

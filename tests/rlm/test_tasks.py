@@ -14,11 +14,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from rlm.budgets import FallbackTrigger
 from rlm.tasks import Overrides, Task, TaskError, json_schema, load
 from rlm.tasks.places import MAX_BYTES
 from rlm.tasks.schema import BudgetFile, SandboxFile
 from rlm.tasks.units import parse_duration, parse_size
-from rlm.triggers import FallbackTrigger
 from sandbox import Limits
 
 GOOD = """\

@@ -57,7 +57,7 @@ def test_a_valid_value_has_no_problems() -> None:
 
 def test_a_problem_says_where_what_was_expected_and_what_came() -> None:
     (problem,) = USER.problems({"user": {"age": "abc", "name": "Bob"}})
-    assert problem == Problem("/user/age", problem.message, "an integer", '"abc" (a string)')
+    assert problem == Problem("/user/age", "an integer", '"abc" (a string)')
     assert str(problem) == "At path '/user/age': expected an integer, got \"abc\" (a string)"
 
 

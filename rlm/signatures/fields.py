@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from . import type_words
-from .signature_text import REQUIRED, SignatureError
+from .text import REQUIRED, SignatureError
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, PydanticSerializationError, to_jsonable_python
 
+from .problems import Path, Problem, pointer
+
 T = TypeVar("T")
-Path = tuple[str | int, ...]
 
 _PREVIEW = 80
 _DEPTH = 100
@@ -26,20 +26,6 @@ _ISO = re.compile(r"\s*\d{4}-\d{2}-\d{2}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _EXACT = 2**53  # beyond this a float no longer says which whole number was meant
 _KINDS = {str: "string", bool: "boolean", int: "integer", float: "number", dict: "object", list: "array"}
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing that is wrong with a value."""
-
-    path: str
-    """Where, as a JSON pointer: `/people/0/age`."""
-
-    expected: str
-    got: str
-
-    def __str__(self) -> str:
-        return f"{self.path or '/'}: expected {self.expected}, got {self.got}"
 
 
 class InvalidValue(ValueError):
@@ -56,11 +42,6 @@ class InvalidInputs(InvalidValue):
 
 class InvalidOutputs(InvalidValue):
     """Outputs that a run cannot end with."""
-
-
-def pointer(path: Path) -> str:
-    """A path as a JSON pointer."""
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
 
 
 def preview(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Budgets: the ledger that counts what a run and all its child runs use. Limits and reasons come through here, too.
+"""The ledger: counts what a run and all its child runs use.
 
 A call is refused where it is made, before it is made. Tokens and cost are known only afterwards, so calls that are in
 flight when such a limit is reached still finish.
@@ -16,30 +16,8 @@ from typing import Any
 
 from .reasons import (
     FallbackReason,
-    MaxConsecutiveErrors,
-    MaxCost,
-    MaxIterations,
-    MaxLLMCalls,
-    MaxTokens,
-    Timeout,
 )
 from .triggers import ExecutionState, FallbackTrigger
-
-__all__ = [
-    "BudgetExceeded",
-    "ExecutionState",
-    "FallbackReason",
-    "FallbackTrigger",
-    "Ledger",
-    "MaxConsecutiveErrors",
-    "MaxCost",
-    "MaxIterations",
-    "MaxLLMCalls",
-    "MaxTokens",
-    "Remaining",
-    "Timeout",
-    "Usage",
-]
 
 
 class BudgetExceeded(Exception):

@@ -1,6 +1,6 @@
 """Signatures: the typed inputs and outputs of a task, and everything that follows from them. Plain data without dspy.
 
-A signature is read from a `dspy.Signature` class or from text (`signature_text.py`). Only `to_dspy()` imports dspy.
+A signature is read from a `dspy.Signature` class or from text (`text.py`). Only `to_dspy()` imports dspy.
 """
 
 from __future__ import annotations
@@ -16,21 +16,10 @@ from typing import Annotated, Any
 import pydantic
 from pydantic import BaseModel, TypeAdapter
 
-from . import signature_text
-from .signature_fields import Field, Schema, allow_shadowing, check_name, make_adapter, make_model
-from .signature_text import REQUIRED, SignatureError
-from .value_checks import InvalidInputs, InvalidOutputs, InvalidValue, Problem, check, plain, pointer, preview
-
-__all__ = [
-    "REQUIRED",
-    "Field",
-    "InvalidInputs",
-    "InvalidOutputs",
-    "InvalidValue",
-    "Problem",
-    "Signature",
-    "SignatureError",
-]
+from .checks import InvalidInputs, InvalidOutputs, check, plain, preview
+from .fields import Field, Schema, allow_shadowing, check_name, make_adapter, make_model
+from .problems import Problem, pointer
+from .text import REQUIRED, SignatureError, parse
 
 # `cached_property` takes no lock since Python 3.12, and two output models of one signature would not be the same type.
 _building = threading.RLock()
@@ -211,7 +200,7 @@ class Signature:
 
 
 def _from_text(text: str, types: Mapping[str, Any] | None) -> Signature:
-    sides = signature_text.parse(text, types)
+    sides = parse(text, types)
     inputs, outputs = (tuple(Field(one.name, one.type, "", one.default) for one in side) for side in sides)
     seen: set[str] = set()
     for one in (*sides[0], *sides[1]):
