@@ -138,6 +138,12 @@ class Ledger:
                     unpriced_calls=spent.unpriced_calls + (cost_usd is None),
                 )
 
+    def excuse(self, seconds: float) -> None:
+        """Leave that much time out: a model that was busy was waited for, and that is nobody's fault here."""
+        with self._lock:
+            for ledger in self._upwards():
+                ledger._started += max(0.0, seconds)
+
     def usage(self) -> Usage:
         """What has been used so far, child runs included."""
         with self._lock:

@@ -106,7 +106,7 @@ class RunState:
         self.phase, self.since = phase, self.clock()
 
     def _run_started(self, data: Mapping[str, Any]) -> None:
-        limits = data.get("budget")
+        limits = data.get("trigger")
         if isinstance(limits, Mapping):
             self.budget = {**limits, **self.budget}
         self.budget_at = self.clock()  # what came before, imports above all, is not the run's
@@ -117,10 +117,21 @@ class RunState:
         self._enter("asking")
 
     def _model_asked(self, data: Mapping[str, Any]) -> None:
-        self._enter("asking")
+        match data.get("role"):
+            case "sub":  # the gauge moves while the cell runs; the next `budget` has the exact count
+                self.budget["llm_calls"] = (self.budget.get("llm_calls") or 0) + 1
+            case "extraction":
+                self._enter("extracting")
+            case _:
+                self._enter("asking")
 
     def _model_answered(self, data: Mapping[str, Any]) -> None:
-        self._enter("reading")
+        used = (data.get("tokens_in") or 0) + (data.get("tokens_out") or 0)
+        self.budget["tokens"] = (self.budget.get("tokens") or 0) + used
+        if data.get("cost_usd") is not None:
+            self.budget["cost_usd"] = (self.budget.get("cost_usd") or 0.0) + data["cost_usd"]
+        if data.get("role") == "main":
+            self._enter("reading")
 
     def _cell_started(self, data: Mapping[str, Any]) -> None:
         self.code, self.output, self.records = data["code"], "", []
@@ -150,7 +161,7 @@ class RunState:
         self._enter("extracting")
 
     def _extraction_attempt(self, data: Mapping[str, Any]) -> None:
-        self.attempts.append((data["number"], [str(one) for one in data.get("problems") or ()]))
+        self.attempts.append((data["number"], [str(one["message"]) for one in data.get("problems") or ()]))
         self._enter("extracting")
 
     def _run_ended(self, data: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from ..signatures import InvalidOutputs, Signature
 from .confidence import Scorer, score
 from .errors import MaxRetriesExceeded
 from .evidence import find_evidence
-from .orchestrator import AgentFn, ExtractionOrchestrator
+from .orchestrator import AgentFn, Attempt, ExtractionOrchestrator
 from .prompt import ExtractFallbackInputs, build, extraction_schema, settle_nulls, split_notes
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ class Extraction:
     agent_fn: AgentFn
     max_attempts: int = DEFAULT_ATTEMPTS
     scorer: Scorer = score
-    on_attempt: Callable[[int], None] = lambda number: None
+    on_attempt: Callable[[Attempt, str], None] | None = None
+    """Told of each attempt, and its prompt."""
 
 
 async def extract_fallback(
@@ -43,16 +44,9 @@ async def extract_fallback(
     """The outputs with their evidence and confidence, or `Failed` with what there is. Raises what the model raises."""
     given = ExtractFallbackInputs(history, variables, signature.outputs, str(reason))
     orchestrator = ExtractionOrchestrator(extraction_schema(signature), max_attempts=extraction.max_attempts)
-    number = 0
-
-    async def ask(prompt: str) -> Any:
-        nonlocal number
-        number += 1
-        extraction.on_attempt(number)
-        return await extraction.agent_fn(prompt)
-
     try:
-        value, _ = await orchestrator.extract(ask, build(given, signature))
+        prompt = build(given, signature)
+        value, _ = await orchestrator.extract(extraction.agent_fn, prompt, on_attempt=extraction.on_attempt)
     except MaxRetriesExceeded as error:
         why = f"{reason}; the extraction gave no usable answer in {error.attempts} attempts"
         return Failed(why, error.best_invalid, tuple(history))

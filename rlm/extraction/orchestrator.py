@@ -105,8 +105,13 @@ class ExtractionOrchestrator:
         """The same with another callback."""
         return ExtractionOrchestrator(self.schema, max_attempts=self._max_attempts, callback=callback)
 
-    async def extract(self, agent_fn: AgentFn, prompt: str) -> tuple[Any, ExtractionMetrics]:
-        """The first acceptable value and what it took. Raises `MaxRetriesExceeded`; what `agent_fn` raises passes."""
+    async def extract(
+        self, agent_fn: AgentFn, prompt: str, *, on_attempt: Callable[[Attempt, str], None] | None = None
+    ) -> tuple[Any, ExtractionMetrics]:
+        """The first acceptable value and what it took. Raises `MaxRetriesExceeded`; what `agent_fn` raises passes.
+
+        `on_attempt` is told of each attempt, good or bad, and its prompt.
+        """
         started, metrics = time.monotonic(), ExtractionMetrics()
         history: list[Attempt] = []
         base: Attempt | None = None  # what a patch is a patch of: the last value that was read and refused
@@ -114,6 +119,8 @@ class ExtractionOrchestrator:
             answer = await agent_fn(prompt)
             reply = answer if isinstance(answer, Reply) else Reply(answer)
             attempt = await self._judge(number, reply, base)
+            if on_attempt is not None:
+                on_attempt(attempt, prompt)
             metrics = replace(_count(metrics, prompt, reply, attempt), seconds=time.monotonic() - started)
             if not attempt.failure:
                 return attempt.value, metrics

@@ -1,46 +1,66 @@
-"""Host calls of a run, on record: what was called and answered, cell by cell, so that a dead kernel can be rebuilt."""
+"""Host calls of a run, on record: what was called and answered, so that cells can run again without asking anyone."""
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import inspect
 import itertools
 import json
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from sandbox import StopCell, quick
 
 from ..history import CallRecord, cut_middle
+from .events import Teller
+from .past import RecordedCall
 
-Notify = Callable[[str, dict[str, Any]], None]
+current_call: contextvars.ContextVar[int | None] = contextvars.ContextVar("current_call", default=None)
+"""The number of the host call on whose behalf something is done."""
 
 
-@dataclass(slots=True)
-class Recording:
-    """The calls of one cell, with what they answered."""
+class NotRecorded(Exception):
+    """A cell that runs again made a call that it had not made the first time. Its answer is not known."""
 
-    calls: list[CallRecord] = field(default_factory=list)
-    answers: dict[str, deque[tuple[bool, Any]]] = field(default_factory=dict)
-    """By name and arguments, in order: whether it succeeded, and the answer or the error."""
+
+class Replay:
+    """The recorded calls of a cell that runs again. `live`: it had not ended, so what is missing is really called."""
+
+    def __init__(self, calls: Iterable[RecordedCall], *, live: bool = False) -> None:
+        self._live = live
+        self._answers: dict[tuple[str, str], deque[RecordedCall]] = {}
+        for call in calls:
+            self._answers.setdefault((call.name, call.arguments), deque()).append(call)
+
+    def take(self, name: str, arguments: str) -> RecordedCall | None:
+        """The next answer to this call; None where the call is to be made. Raises `NotRecorded`."""
+        waiting = self._answers.get((name, arguments))
+        if waiting:
+            return waiting.popleft()
+        if self._live:
+            return None
+        raise NotRecorded(f"{name}() was not called like this the first time; its answer is not known")
 
 
 class CallLog:
-    """Wraps host functions: each call is timed and kept; while a cell is replayed, answers come from the record."""
+    """Wraps host functions: each call is timed, told and kept; in a cell that runs again the record answers."""
 
-    def __init__(self, notify: Notify) -> None:
-        self._notify = notify
+    def __init__(self, tell: Teller, repeatable: Collection[str] = ()) -> None:
+        """`repeatable` are functions that ask nobody and change nothing outside: they are simply called again."""
+        self._tell = tell
+        self._repeatable = frozenset(repeatable)
         self._numbers = itertools.count(1)
-        self.recording = Recording()
-        self.replaying: Recording | None = None
+        self.iteration = 0
+        self.timed: list[CallRecord] = []
+        self.recorded: list[RecordedCall] = []
+        self.replay: Replay | None = None
 
-    def begin_cell(self) -> Recording:
-        """A new cell: its calls are recorded apart."""
-        self.recording = Recording()
-        return self.recording
+    def begin_cell(self, iteration: int, replay: Replay | None = None) -> None:
+        """A new cell: its calls are kept apart from those before."""
+        self.iteration, self.timed, self.recorded, self.replay = iteration, [], [], replay
 
     def wrap(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """The same function, on record. Quick functions stay quick, and are not recorded: they only look."""
@@ -49,43 +69,52 @@ class CallLog:
 
         @functools.wraps(function)
         async def recorded(*args: Any, **kwargs: Any) -> Any:
-            key = json.dumps([name, args, kwargs], sort_keys=True, default=repr)
-            if self.replaying is not None:
-                return _replayed(self.replaying, key, name)
-            number, began, recording = next(self._numbers), time.monotonic(), self.recording
-            self._notify(
-                "call_started", {"id": number, "name": name, "preview": cut_middle(_preview(args, kwargs), 200)}
-            )
-            error: str | None = None
+            arguments = json.dumps([args, kwargs], sort_keys=True, ensure_ascii=False, default=repr)
+            number, began, timed, kept = next(self._numbers), time.monotonic(), self.timed, self.recorded
+            shown = cut_middle(_preview(args, kwargs), 200)
+            about = {"id": number, "name": name, "iteration": self.iteration}
+            self._tell("call_started", {**about, "arguments": arguments, "preview": shown})
+            current_call.set(number)
+            answer, error = None, None
             try:
-                answer = function(*args, **kwargs)
-                if inspect.isawaitable(answer):
-                    answer = await answer
-                recording.answers.setdefault(key, deque()).append((True, answer))
+                answer = await self._answer(name, function, arguments, args, kwargs)
                 return answer
             except StopCell:
                 raise
             except Exception as problem:
                 error = f"{type(problem).__name__}: {problem}"
-                recording.answers.setdefault(key, deque()).append((False, problem))
                 raise
             finally:
                 seconds = time.monotonic() - began
-                recording.calls.append(CallRecord(name, seconds, error))
-                self._notify("call_ended", {"id": number, "name": name, "seconds": seconds, "error": error})
+                timed.append(CallRecord(name, seconds, error))
+                kept.append(RecordedCall(name, arguments, answer, error))
+                text = json.dumps(answer, ensure_ascii=False, default=repr) if self._tell.heard and not error else None
+                self._tell("call_ended", {**about, "seconds": seconds, "error": error, "answer": text})
 
         return recorded
 
+    async def _answer(self, name: str, function: Callable[..., Any], arguments: str, args: Any, kwargs: Any) -> Any:
+        past = None
+        if self.replay is not None and name not in self._repeatable:
+            past = self.replay.take(name, arguments)
+        if past is not None:
+            if past.error is not None:
+                raise _raised(past.error)
+            return past.answer
+        answer = function(*args, **kwargs)
+        return await answer if inspect.isawaitable(answer) else answer
 
-def _replayed(recording: Recording, key: str, name: str) -> Any:
-    answers = recording.answers.get(key)
-    if not answers:
-        raise RuntimeError(f"{name}() was not called like this the first time; its answer is not known")
-    good, answer = answers[0] if len(answers) == 1 else answers.popleft()
-    if good:
-        return answer
-    raise answer
+
+def _raised(error: str) -> Exception:
+    """The exception of a recorded call: the same name and message, which is all that the kernel sees of one."""
+    name, _, message = error.partition(": ")
+    kind: type[Exception] = type(name if name.isidentifier() else "HostError", (Exception,), {})
+    return kind(message)
 
 
 def _preview(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    return ", ".join([*(repr(one)[:300] for one in args), *(f"{name}={one!r:.300}" for name, one in kwargs.items())])
+    return ", ".join([*map(_shown, args), *(f"{name}={_shown(one)}" for name, one in kwargs.items())])
+
+
+def _shown(value: Any) -> str:
+    return repr(value[:300] if isinstance(value, str | list) else value)[:300]

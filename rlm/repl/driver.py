@@ -7,7 +7,6 @@ wrote), `session` (where its code runs), `tools` (what its code calls), `extract
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,18 +21,18 @@ from ..extraction.confidence import Scorer, score
 from ..extraction.fallback import Extraction, extract_fallback
 from ..extraction.orchestrator import Reply
 from ..history import REPLHistory, REPLHistoryEntry
-from ..models.ask import Answer, ModelError, ask
+from ..models.ask import Answer, ModelError
 from ..results import ExecutionResult, Failed, Submitted
 from ..signatures import Signature
-from . import prompt
-from .calls import CallLog
+from . import prompt, telling
+from .asking import Act, Asker, OutOfTime
+from .calls import CallLog, current_call
 from .checks import failed_check
-from .events import Event, Observer, ignore
+from .events import Observer, Teller, ignore
+from .past import Past
 from .reply import read_reply
 from .session import Repl, helper_source
-from .tools import RESERVED, DepthExceeded, ReplTools
-
-Act = Callable[[prompt.Conversation], Any]
+from .tools import REPEATABLE, RESERVED, DepthExceeded, ReplTools
 
 
 @dataclass(frozen=True)
@@ -59,37 +58,66 @@ class Driver:
     act: Act | None = None
     """Asks the main model for its next reply, if not plainly: `Predict` lets dspy's predictor do it."""
 
-    async def run(self, inputs: Mapping[str, Any], *, ledger: Ledger | None = None) -> ExecutionResult[Any]:
-        """One run, from its inputs to its ending. Raises `InvalidInputs` before anything is started; later, nothing."""
+    task: Mapping[str, Any] | None = None
+    """Where the run comes from, for its trace: the task file, say."""
+
+    async def run(
+        self, inputs: Mapping[str, Any], *, ledger: Ledger | None = None, past: Past | None = None
+    ) -> ExecutionResult[Any]:
+        """One run, from its inputs to its ending. Raises `InvalidInputs` before anything is started; later, nothing.
+
+        With a `past`, its iterations are done again first, without asking any model, and the run goes on from there.
+        """
+        ledger = ledger or Ledger(self.trigger, spent=past.usage if past is not None else None)
+        return await _Run(self, self._checked(inputs), ledger, past=past).go()
+
+    def _checked(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         self.signature.refuse_names(RESERVED)
-        given = self.signature.check_inputs(inputs)
-        return await _Run(self, given, ledger or Ledger(self.trigger)).go()
+        return self.signature.check_inputs(inputs)
 
 
 class _Run:
     """The state of one run."""
 
-    def __init__(self, driver: Driver, inputs: Mapping[str, Any], ledger: Ledger) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        inputs: Mapping[str, Any],
+        ledger: Ledger,
+        *,
+        past: Past | None = None,
+        parent: str | None = None,
+    ) -> None:
         self.id = uuid.uuid4().hex[:12]
         self.driver = driver
         self.ledger = ledger
+        self.past = past.iterations if past is not None else ()
+        self.tell = Teller(self.id, driver.observe)
         self.inputs = to_jsonable_python(dict(inputs), bytes_mode="utf8", fallback=lambda value: value)
         self.history = REPLHistory()
+        self.asker = Asker(
+            driver.main_model,
+            driver.sub_model or driver.main_model,
+            driver.extraction_model or driver.main_model,
+            ledger,
+            self.tell,
+            act=driver.act,
+            past=past,
+        )
         self.tools = ReplTools(
             driver.signature,
             ledger,
-            sub_model=driver.sub_model or driver.main_model,
-            main_model=driver.main_model,
+            self.asker,
             child_run=self._child if ledger.depth < driver.depth else None,
             iterations=lambda: len(self.history),
             check=self._check if driver.checks else None,
         )
         functions = self.tools.functions(driver.tools)
-        log = CallLog(self._notify)
+        self.log = CallLog(self.tell, REPEATABLE)
         self.repl = Repl(
             self.inputs,
             functions,
-            log,
+            self.log,
             limits=driver.limits,
             isolation=driver.isolation,
             policy=driver.policy,
@@ -97,21 +125,36 @@ class _Run:
         )
         budget = ledger.remaining(0)
         self.conversation = prompt.begin(driver.signature, self.inputs, functions, helper_source(), budget)
+        self.origin = {
+            "parent": parent,
+            "parent_call": current_call.get() if parent else None,
+            "resumed_from": past.run_id if past is not None else None,
+        }
 
     async def go(self) -> ExecutionResult[Any]:
         """Run to the end. Whatever happens, the result carries the usage, the id and what was found out."""
-        self._notify("run_started", {"signature": self.driver.signature.name, "inputs": sorted(self.inputs)})
+        if self.tell.heard:
+            self.tell("run_started", telling.beginning(self.driver, self.ledger, self.inputs) | self.origin)
+        cause = None
         try:
             async with self.repl:
                 result = await self._loop()
         except ModelError as error:
+            cause = f"model:{error.kind}"
             result = self._failed(f"the model could not be asked ({error.kind}): {error}")
         except sandbox.SandboxError as error:
+            cause = "sandbox"
             result = self._failed(f"the sandbox could not go on: {error}")
+        except asyncio.CancelledError:
+            self.tell("run_interrupted", {})
+            raise
         except Exception as error:  # a fault of ours, or of a tool: the run is kept all the same
             result = self._failed(f"the run broke off: {type(error).__name__}: {error}")
         result = replace(result, usage=self.ledger.usage(), run_id=self.id)
-        self._notify("run_ended", {"ending": type(result).__name__, "confidence": result.confidence})
+        if self.tell.heard:
+            ending = {"ending": type(result).__name__, "confidence": result.confidence, "cause": cause}
+            ending["reason"] = None if isinstance(result, Submitted) else str(result.reason)
+            self.tell("run_ended", {**ending, "result": result.to_dict()})
         return result
 
     async def _loop(self) -> ExecutionResult[Any]:
@@ -119,78 +162,74 @@ class _Run:
             iterations = len(self.history)
             errors = self.history.consecutive_errors
             reason = self.ledger.should_trigger(iterations=iterations, consecutive_errors=errors)
-            if reason is not None:
+            if reason is not None and iterations >= len(self.past):
                 return await self._extract(reason)
-            await self._iterate(iterations + 1)
+            try:
+                await self._iterate(iterations + 1)
+            except OutOfTime:
+                continue  # the trigger says so
             if self.tools.submitted is not None:
                 return Submitted(self.tools.submitted, len(self.history), self.ledger.usage().llm_calls)
 
     async def _iterate(self, number: int) -> None:
         """Ask, run, remember, tell."""
-        self._notify("iteration_started", {"iteration": number})
+        self.tell("iteration_started", {"iteration": number})
         answer = await self._ask_main(number)
         step = read_reply(answer.text)
         if step.code is None:
             entry = REPLHistoryEntry(number, step.reasoning, "", "\n".join(step.remarks), False)
-            told = prompt.told_without_code(step.remarks, self._remaining(number))
+            told = prompt.told_without_code(step.remarks, self.ledger.remaining(number))
         else:
             entry, remarks = await self._run_cell(number, step.reasoning, step.code)
-            told = prompt.told_after(entry.output, step.remarks + remarks, self._remaining(number))
+            told = prompt.told_after(entry.output, step.remarks + remarks, self.ledger.remaining(number))
         self.history.append(entry)
         self.conversation.add(answer.text, told)
-        self.conversation.compact(list(self.history), self.repl.variables)
-        self._notify_budget()
+        if self.conversation.compact(list(self.history), self.repl.variables):
+            self.tell("compacted", {"iteration": number, "turns": len(self.conversation.turns)})
+        self.tell("history", {"iteration": number, "reasoning": entry.reasoning, "told": told})
+        self.tell("budget", telling.budget(self.ledger, len(self.history)))
 
     async def _ask_main(self, number: int) -> Answer:
-        self._notify("model_asked", {"iteration": number})
-        began = time.monotonic()
         try:
-            answer = await self._asked()
+            return await self.asker.main(self.conversation, number)
         except ModelError as error:
-            if error.kind != "context" or not self.conversation.compact(
-                list(self.history), self.repl.variables, force=True
-            ):
+            history = list(self.history)
+            if error.kind != "context" or not self.conversation.compact(history, self.repl.variables, force=True):
                 raise
-            answer = await self._asked()
-        self.ledger.record_usage(answer.tokens_in, answer.tokens_out, answer.cost_usd)
-        facts = {"tokens_in": answer.tokens_in, "tokens_out": answer.tokens_out, "cost_usd": answer.cost_usd}
-        self._notify("model_answered", {"iteration": number, "seconds": time.monotonic() - began, **facts})
-        return answer
-
-    async def _asked(self) -> Answer:
-        conversation = self.conversation
-        if self.driver.act is not None:
-            return await self.driver.act(conversation)  # type: ignore[no-any-return]
-        turns = [(turn.role, turn.text) for turn in conversation.turns]
-        return await ask(self.driver.main_model, turns, system=conversation.system)
+            return await self.asker.main(self.conversation, number)
 
     async def _run_cell(
         self, number: int, reasoning: str | None, code: str
     ) -> tuple[REPLHistoryEntry, tuple[str, ...]]:
-        self._notify("cell_started", {"iteration": number, "code": code})
-        result, recording, remarks = await self.repl.run(code, self.ledger.seconds_left())
+        self.tell("cell_started", {"iteration": number, "code": code})
+        past = self.past[number - 1] if number <= len(self.past) else None
+        timeout = self.ledger.seconds_left() if past is None or past.output is None else self.driver.limits.cell_seconds
+        result, remarks = await self.repl.run(code, timeout, number, past)
         output = _output(result)
+        if past is not None and past.output is not None and past.output != output:
+            self.tell("replay_differs", {"iteration": number, "recorded": past.output, "now": output})
         if result.value is not None and not result.text:
             remarks += ("(The last line's value is shown; next time print what you want to see.)",)
         facts = {"iteration": number, "output": output, "success": result.ok, "seconds": result.seconds}
-        self._notify("cell_ended", facts)
-        calls = tuple(recording.calls)
+        error = result.error and {"name": result.error.name, "message": result.error.message, "line": result.error.line}
+        self.tell("cell_ended", {**facts, "error": error, "limit": result.limit and str(result.limit)})
+        if self.tell.heard:
+            self.tell("variables", {"iteration": number, **telling.variables(self.repl.changed, self.repl.variables)})
+        calls = tuple(self.log.timed)
         entry = REPLHistoryEntry(number, reasoning, code, output, result.ok, calls, self.repl.changed)
         return entry, remarks
 
     async def _extract(self, reason: FallbackReason) -> ExecutionResult[Any]:
-        self._notify("trigger_fired", {"reason": str(reason)})
-        model = self.driver.extraction_model or self.driver.main_model
+        self.tell("trigger_fired", {"reason": str(reason), "reason_data": reason.to_dict()})
 
         async def agent(text: str) -> Reply:
-            answer = await ask(model, [("user", text)])
-            self.ledger.record_usage(answer.tokens_in, answer.tokens_out, answer.cost_usd)
+            answer = await self.asker.extraction(text)
             return Reply(answer.text, answer.truncated, answer.tokens_in, answer.tokens_out)
 
         extraction = Extraction(
             agent,
             scorer=self.driver.scorer,
-            on_attempt=lambda number: self._notify("extraction_attempt", {"number": number}),
+            on_attempt=lambda made, text: self.tell("extraction_attempt", telling.attempt(made, text)),
         )
         try:
             return await extract_fallback(
@@ -202,10 +241,10 @@ class _Run:
     async def _child(self, signature: str, inputs: dict[str, Any]) -> dict[str, Any]:
         """`rlm_query`: a run of its own, on the same budget."""
         child = Signature.of(signature, reserved=RESERVED)
-        driver = replace(self.driver, signature=child, checks=(), act=None)
+        driver = replace(self.driver, signature=child, checks=(), act=None, task=None)
         if self.ledger.depth + 1 > self.driver.depth:
             raise DepthExceeded(f"child runs may nest {self.driver.depth} deep")
-        result = await driver.run(inputs, ledger=self.ledger.child())
+        result = await _Run(driver, driver._checked(inputs), self.ledger.child(), parent=self.id).go()
         if isinstance(result, Failed):
             raise RuntimeError(f"the sub-task gave no answer: {result.reason}")
         return child.outputs_to_json(result.outputs)
@@ -215,28 +254,6 @@ class _Run:
 
     def _failed(self, reason: str) -> Failed:
         return Failed(reason, self.tools.rejected, tuple(self.history))
-
-    def _remaining(self, iterations: int) -> Any:
-        return self.ledger.remaining(iterations)
-
-    def _notify(self, kind: str, data: dict[str, Any]) -> None:
-        self.driver.observe(Event(kind, self.id, data))
-
-    def _notify_budget(self) -> None:
-        used, trigger = self.ledger.usage(), self.ledger.trigger
-        self._notify(
-            "budget",
-            {
-                "iterations": len(self.history),
-                "max_iterations": trigger.max_iterations,
-                "llm_calls": used.llm_calls,
-                "max_llm_calls": trigger.max_llm_calls,
-                "seconds": used.seconds,
-                "max_duration": trigger.max_duration,
-                "tokens": used.tokens,
-                "cost_usd": used.cost_usd,
-            },
-        )
 
 
 def _output(result: sandbox.CellResult) -> str:

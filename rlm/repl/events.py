@@ -1,7 +1,14 @@
-"""What a run tells those who watch it: the live view, traces. Plain values; nobody who watches can change the run."""
+"""What a run tells those who watch it: the live view, traces. Nobody who watches can change the run.
+
+The kinds, in the order of a run: `run_started`; for each iteration `iteration_started`, `model_asked`, `model_answered`
+(or `model_failed`), `cell_started`, `call_started` and `call_ended` for each host call, `cell_ended`, `variables`,
+`history`, `budget`; then, where a limit was reached, `trigger_fired` and an `extraction_attempt` for each; `run_ended`.
+Between them: `compacted`, `replay_differs`, `run_interrupted`. A child run tells its own, under its own id.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -9,11 +16,13 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened in a run."""
+    """Something that happened in a run. All values are plain, but for the inputs in `run_started`: these are live."""
 
     kind: str
     run_id: str
     data: dict[str, Any] = field(default_factory=dict)
+    time: float = field(default_factory=time.time)
+    """When, in seconds since 1970."""
 
 
 Observer: TypeAlias = Callable[[Event], None]
@@ -21,3 +30,30 @@ Observer: TypeAlias = Callable[[Event], None]
 
 def ignore(event: Event) -> None:
     """An observer that looks away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Teller:
+    """Tells the observer what happens in one run."""
+
+    run_id: str
+    observer: Observer
+
+    @property
+    def heard(self) -> bool:
+        """Whether anybody listens: what is costly to tell need not be put together if not."""
+        return self.observer is not ignore
+
+    def __call__(self, kind: str, data: dict[str, Any]) -> None:
+        """Tell of one thing that happened."""
+        self.observer(Event(kind, self.run_id, data))
+
+
+def all_of(*observers: Observer) -> Observer:
+    """One observer that passes everything on to several."""
+
+    def observe(event: Event) -> None:
+        for observer in observers:
+            observer(event)
+
+    return observe

@@ -41,6 +41,8 @@ class Conversation:
     def __init__(self, system: str, task: str, max_chars: int = MAX_CHARS) -> None:
         self.system = system
         self.turns: list[Turn] = [Turn("user", task)]
+        self.edition = 0
+        """How often it has been shortened: while this stays the same, turns are only added."""
         self._max_chars = max_chars
 
     def add(self, reply: str, told: str) -> None:
@@ -73,6 +75,7 @@ class Conversation:
         # The summary joins the task: two messages of one role in a row are refused by some models.
         self.turns = [Turn("user", f"{task.text}\n\n{cut_middle(summary, self._max_chars // 4)}\n\n{recent[0].text}")]
         self.turns += recent[1:]
+        self.edition += 1
         return True
 
 

@@ -11,7 +11,8 @@ import sandbox
 from sandbox import AsyncSession, CellResult, Limits, Variable
 
 from ..history import VariableChanges
-from .calls import CallLog, Recording
+from .calls import CallLog, Replay
+from .past import PastIteration, RecordedCall
 
 MAX_REVIVALS = 3
 
@@ -48,7 +49,7 @@ class Repl:
             "pool": pool,
         }
         self._session: AsyncSession | None = None
-        self._cells: list[tuple[str, Recording]] = []
+        self._cells: list[tuple[str, tuple[RecordedCall, ...]]] = []
         self._revivals = 0
         self.variables: dict[str, Variable] = {}
         self.changed = VariableChanges()
@@ -61,20 +62,26 @@ class Repl:
         if self._session is not None:
             await self._session.close()
 
-    async def run(self, code: str, timeout: float) -> tuple[CellResult, Recording, tuple[str, ...]]:
-        """Run a cell: its result, its calls, and what the model must be told about the kernel."""
+    async def run(
+        self, code: str, timeout: float, iteration: int, past: PastIteration | None = None
+    ) -> tuple[CellResult, tuple[str, ...]]:
+        """Run a cell: its result, and what the model must be told about the kernel. Its calls are in the log.
+
+        With its `past`, the cell runs again: calls that were answered then have the same answers now.
+        """
         remarks = await self._revive()
         assert self._session is not None
-        recording = self._log.begin_cell()
+        again = None if past is None else Replay(past.calls, live=past.output is None)
+        self._log.begin_cell(iteration, again)
         result = await self._session.run(code, timeout=max(0.05, timeout))
         if self._session.alive:
-            self._cells.append((code, recording))
+            self._cells.append((code, tuple(self._log.recorded)))
             await self._look()
         else:
             remarks += (
                 "The kernel ended with this cell. The next cell gets a new one, where all earlier cells ran again.",
             )
-        return result, recording, remarks
+        return result, remarks
 
     async def _look(self) -> None:
         """See what the cell did to the variables."""
@@ -101,12 +108,9 @@ class Repl:
         self._revivals += 1
         await self._session.close()
         self._session = await AsyncSession(**self._options).__aenter__()
-        try:
-            for code, recording in self._cells:
-                self._log.replaying = recording
-                await self._session.run(code)
-        finally:
-            self._log.replaying = None
+        for code, calls in self._cells:
+            self._log.begin_cell(self._log.iteration, Replay(calls))
+            await self._session.run(code)
         return (
             "The kernel had ended and was started anew; the cells before were run again, so their variables are there.",
         )

@@ -14,8 +14,9 @@ from sandbox.tagged import type_names, untagged
 from ..budgets import BudgetExceeded, Ledger
 from ..extraction.feedback import refusal, validate_json
 from ..extraction.validation import Schema
-from ..models.ask import Answer, ModelError, ask
+from ..models.ask import Answer, ModelError
 from ..signatures import InvalidOutputs, Signature
+from .asking import Asker
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -35,6 +36,9 @@ RESERVED = frozenset(
         *("peek", "search", "chunk", "count_tokens"),
     ]
 )
+REPEATABLE = ("SUBMIT", "validate_json")
+"""Functions that ask nobody: when a cell runs again they are called again."""
+
 _PARALLEL = 16
 
 ChildRun = Callable[[str, dict[str, Any]], Any]
@@ -54,8 +58,7 @@ class ReplTools:
 
     signature: Signature
     ledger: Ledger
-    sub_model: Any
-    main_model: Any
+    asker: Asker
     child_run: ChildRun | None
     iterations: Callable[[], int]
     check: Callable[[Mapping[str, Any]], Any] | None = None
@@ -75,7 +78,7 @@ class ReplTools:
             "llm_query": _plain(self.llm_query),
             "llm_batch": _plain(self.llm_batch),
             "llm_query_batched": _plain(self.llm_batch, "llm_query_batched"),
-            "llm_errors": sandbox.quick(_plain(self.llm_errors)),
+            "llm_errors": _plain(self.llm_errors),
             "validate_json": _plain(self.validate_json),
             "budget": sandbox.quick(_plain(self.budget)),
         }
@@ -158,9 +161,7 @@ class ReplTools:
         if model not in (None, "sub", "main"):
             raise ValueError(f"llm_query(model={model!r}): choose 'sub' or 'main'")
         text = prompt if context is None else f"{prompt}\n\n{context if isinstance(context, str) else repr(context)}"
-        answer = await ask(self.main_model if model == "main" else self.sub_model, [("user", text)])
-        self.ledger.record_usage(answer.tokens_in, answer.tokens_out, answer.cost_usd)
-        return answer
+        return await self.asker.sub(text, main=model == "main", iteration=self.iterations() + 1)
 
     def _problem(self, values: Any, types: Mapping[str, str], extra: tuple[Any, ...]) -> str | None:
         if extra or not isinstance(values, dict):

@@ -76,7 +76,10 @@ def ended(run_id: str = "run1") -> list[Event]:
         ("call_ended", {"id": 1, "name": "llm_batch", "seconds": 3.0, "error": None}),
         ("cell_ended", {"iteration": 2, "output": "3\n", "success": True, "seconds": 3.5}),
         ("trigger_fired", {"reason": "2 of 2 iterations used without SUBMIT"}),
-        ("extraction_attempt", {"number": 1, "problems": ["At path '/n': 'x' is not an integer"]}),
+        (
+            "extraction_attempt",
+            {"number": 1, "problems": [{"path": "/n", "message": "At path '/n': 'x' is not an integer"}]},
+        ),
         ("extraction_attempt", {"number": 2}),
         ("run_ended", {"ending": "Extracted", "confidence": 0.8}),
     ]
@@ -118,7 +121,7 @@ def test_the_picture_has_the_code_the_calls_and_the_budget() -> None:
     assert "2/8" in text
     assert "0/50" in text
     assert "6.2 s/5:00" in text
-    assert "1,234 tokens · $0.0123" in text
+    assert "1,249 tokens · $0.0123" in text
 
 
 @pytest.mark.parametrize(("width", "height"), [(100, 40), (60, 14), (30, 8)])
@@ -134,7 +137,7 @@ def test_limits_that_are_set_have_gauges_and_others_do_not() -> None:
     state = state_after(events())
     state.budget |= {"max_tokens": 5000, "max_cost_usd": 1.0, "max_duration": float("inf")}
     text = drawn(state, width=160)
-    assert "1,234/5,000" in text
+    assert "1,249/5,000" in text
     assert "$0.0123/$1.00" in text
     assert "time" not in text
 
