@@ -1,22 +1,22 @@
-"""AsyncSession: a `Session` whose cells do not stall the event loop: each runs in a thread of its own."""
+"""AsyncSession: a `Session` whose cells do not stall the event loop: the loop itself waits for what they say."""
 
 from __future__ import annotations
 
 import asyncio
-import queue
-import threading
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
+from . import data
+from .driving import finish, in_a_thread, now_or_threaded, threaded
+from .errors import KernelDied
 from .limits import Limits
 from .policy import Mode
-from .pool import Pool
+from .pool import Pool, default_pool
 from .results import CellResult, Variable
 from .session import Session
-
-T = TypeVar("T")
+from .variables import read_variables
 
 
 class AsyncSession:
@@ -41,31 +41,57 @@ class AsyncSession:
         kernel_name: str | None = None,
     ) -> None:
         """As `Session`. The kernel is taken when the session is entered."""
-        self._open: Callable[[asyncio.AbstractEventLoop], Session] = lambda loop: Session(
-            inputs,
-            functions,
-            limits=limits,
-            policy=policy,
-            isolation=isolation,
-            protected=protected,
-            helpers=helpers,
-            pool=pool,
-            kernel_name=kernel_name,
-            loop=loop,
-        )
+        self._options: dict[str, Any] = {
+            "inputs": inputs or {},
+            "functions": functions,
+            "limits": limits,
+            "policy": policy,
+            "isolation": isolation,
+            "protected": tuple(protected),
+            "helpers": helpers,
+            "pool": pool,
+            "kernel_name": kernel_name,
+        }
         self._session: Session | None = None
-        self._worker = _Worker()
+        self._turns = asyncio.Lock()
 
     async def __aenter__(self) -> AsyncSession:
         loop = asyncio.get_running_loop()
-        opening: Future[Session] = self._worker.do(lambda: self._open(loop))
+        self._session = await self._opened_here(loop) or await self._openedin_a_thread(loop)
+        return self
+
+    async def _opened_here(self, loop: asyncio.AbstractEventLoop) -> Session | None:
+        """The session, if there is a kernel that waits for it and nothing that would keep the loop busy."""
+        options = self._options
+        if options["kernel_name"] is not None or not data.is_small(options["inputs"]):
+            return None
+        kernel = (options["pool"] or default_pool()).take_waiting(options["isolation"], options["limits"])
+        if kernel is None:
+            return None
         try:
-            self._session = await asyncio.wrap_future(opening)
+            session = Session(**options, loop=loop, _kernel=kernel)
+        except BaseException:
+            kernel.close()
+            raise
+        try:
+            exchange = session._begin_load()
+            session._end_load(exchange.answer(await finish(exchange, session._link)))
+            return session
+        except KernelDied:
+            session.close()
+            return None
+        except BaseException:
+            session.close()
+            raise
+
+    async def _openedin_a_thread(self, loop: asyncio.AbstractEventLoop) -> Session:
+        opening = in_a_thread(lambda: Session(**self._options, loop=loop))
+        try:
+            return await asyncio.wrap_future(opening)
         except asyncio.CancelledError:
             # The thread cannot be stopped; what it opens is closed as soon as it is open.
             opening.add_done_callback(lambda done: done.result().close() if not done.exception() else None)
             raise
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -89,11 +115,19 @@ class AsyncSession:
         """The kernel's process id on this machine, if it runs here."""
         return self.session.pid
 
-    async def run(self, code: str, *, timeout: float | None = None) -> CellResult:
-        """Run a cell. Cancelling the task that waits here ends the session, and what it has in flight."""
+    async def run(self, code: str, *, timeout: float | None = None, variables: bool = False) -> CellResult:
+        """As `Session.run`. Cancelling the task that waits here ends the session, and what it has in flight."""
         session = self.session
         try:
-            return await asyncio.wrap_future(self._worker.do(lambda: session.run(code, timeout=timeout)))
+            if session._link.comm is not None:  # a kernel of another make: what it takes to watch it may block
+                return await threaded(lambda: session.run(code, timeout=timeout, variables=variables))
+            async with self._turn(session):
+                session._ensure_alive()
+                now = session._link.channels.takes("shell", len(code))
+                exchange = await now_or_threaded(lambda: session._begin(code, timeout, variables), now)
+                if isinstance(exchange, CellResult):
+                    return exchange
+                return exchange.result(await finish(exchange, session._link))
         except asyncio.CancelledError:
             await self.close()
             raise
@@ -101,9 +135,13 @@ class AsyncSession:
     async def variables(self, *, preview_chars: int = 200, value_bytes: int = 10_000) -> dict[str, Variable]:
         """As `Session.variables`."""
         session = self.session
-        return await asyncio.wrap_future(
-            self._worker.do(lambda: session.variables(preview_chars=preview_chars, value_bytes=value_bytes))
-        )
+        if session._link.comm is not None:
+            return await threaded(lambda: session.variables(preview_chars=preview_chars, value_bytes=value_bytes))
+        async with self._turn(session):
+            session._ensure_alive()
+            now = session._link.channels.takes("shell", 0)
+            exchange = await now_or_threaded(lambda: session._begin_look(preview_chars, value_bytes), now)
+            return read_variables(exchange.answer(await finish(exchange, session._link)))
 
     def interrupt(self) -> None:
         """Stop the cell that is running. Its variables stay."""
@@ -111,43 +149,28 @@ class AsyncSession:
 
     async def close(self) -> None:
         """End the kernel, cancel host calls under way."""
-        if self._session is not None:
-            self._worker.stop()
-            # In a thread of its own: the worker may be in the middle of a cell, which this ends.
-            closing = _Worker()
-            await asyncio.shield(asyncio.wrap_future(closing.do(self._session.close)))
-            closing.stop()
+        session = self._session
+        if session is None:
+            return
+        if session._one_at_a_time.locked() or session._link.comm is not None:
+            # It has to wait for the cell that it ends, which needs this event loop.
+            await asyncio.shield(threaded(session.close))
+        else:
+            session.close()
 
-
-class _Worker:
-    """A thread that does one thing after another: the cells of one session. It starts with the first."""
-
-    def __init__(self) -> None:
-        self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._started = False
-
-    def do(self, work: Callable[[], T]) -> Future[T]:
-        """Do this next; what comes of it is in the future."""
-        future: Future[T] = Future()
-
-        def order() -> None:
-            if future.set_running_or_notify_cancel():
+    @contextlib.asynccontextmanager
+    async def _turn(self, session: Session) -> AsyncIterator[None]:
+        """One thing at a time, also where a thread uses the session underneath."""
+        async with self._turns:
+            lock = session._one_at_a_time
+            if not lock.acquire(blocking=False):
+                taking = in_a_thread(lock.acquire)
                 try:
-                    future.set_result(work())
-                except BaseException as error:
-                    future.set_exception(error)
-
-        self._orders.put(order)
-        if not self._started:
-            self._started = True
-            threading.Thread(target=self._serve, daemon=True, name="rlm-cells").start()
-        return future
-
-    def stop(self) -> None:
-        """Let the thread end when it has done what it has; one that is asked for later starts anew."""
-        self._orders.put(None)
-        self._started = False
-
-    def _serve(self) -> None:
-        while (order := self._orders.get()) is not None:
-            order()
+                    await asyncio.wrap_future(taking)
+                except asyncio.CancelledError:
+                    taking.add_done_callback(lambda done: lock.release())
+                    raise
+            try:
+                yield
+            finally:
+                lock.release()

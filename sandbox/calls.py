@@ -6,6 +6,7 @@ The functions are the caller's and trusted; the requests are not. Arguments arri
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import inspect
 import threading
@@ -40,7 +41,8 @@ def with_types(function: F) -> F:
 def quick(function: F) -> F:
     """Mark a host function that answers at once: the thread that watches the cell calls it itself.
 
-    That saves handing it over, and keeps everything else waiting until it returns: no model, no disk, no lock.
+    For an `AsyncSession` that is the thread of the event loop. It saves handing it over, and keeps everything else
+    waiting until it returns: no model, no disk, no lock.
     """
     function.__dict__["_rlm_quick"] = True
     return function
@@ -79,7 +81,7 @@ class HostCalls:
         self._executor: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._waiting: deque[tuple[_Call, Carrier]] = deque()
-        self._running: set[Future[Any]] = set()
+        self._running: set[Future[Any] | asyncio.Task[Any]] = set()
         self._in_flight = 0
         self._held_bytes = 0
         self._refusals = 0
@@ -162,7 +164,11 @@ class HostCalls:
             self._waiting.clear()
             running = list(self._running)
         for future in running:
-            future.cancel()
+            if isinstance(future, asyncio.Task):
+                with contextlib.suppress(RuntimeError):  # its loop is closed, and it is gone
+                    future.get_loop().call_soon_threadsafe(future.cancel)
+            else:
+                future.cancel()
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
         if self._own_loop is not None:
@@ -178,10 +184,12 @@ class HostCalls:
                 self._running.add(future)
             future.add_done_callback(functools.partial(self._done, call=call, carrier=carrier))
 
-    def _submit(self, call: _Call) -> Future[Any]:
+    def _submit(self, call: _Call) -> Future[Any] | asyncio.Task[Any]:
         function = self.functions[call.name]
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
             loop = self._loop or self._private_loop()
+            if asyncio._get_running_loop() is loop:  # the loop itself watches the cell
+                return loop.create_task(_awaited(function, call))
             return asyncio.run_coroutine_threadsafe(_awaited(function, call), loop)
         if self._executor is None:
             self._executor = ThreadPoolExecutor(self._limits.parallel_calls, thread_name_prefix="rlm-host-call")
@@ -202,7 +210,7 @@ class HostCalls:
         except Exception as error:
             return frames.encode(_error(call.number, type(error).__name__, str(error)))
 
-    def _done(self, future: Future[Any], call: _Call, carrier: Carrier) -> None:
+    def _done(self, future: Future[Any] | asyncio.Task[Any], call: _Call, carrier: Carrier) -> None:
         answer = self._answer(future, call)
         with self._lock:
             self._running.discard(future)
@@ -215,7 +223,7 @@ class HostCalls:
             carrier.answer(answer)
             self._start_some()
 
-    def _answer(self, future: Future[Any], call: _Call) -> bytes:
+    def _answer(self, future: Future[Any] | asyncio.Task[Any], call: _Call) -> bytes:
         if future.cancelled():
             return frames.encode(_error(call.number, "HostError", f"{call.name}() was cancelled"))
         error = future.exception()

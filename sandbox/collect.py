@@ -6,7 +6,8 @@ from typing import Any
 
 from . import errors
 from .limits import Limits
-from .results import CellError, Output
+from .results import CellError, Output, Variable
+from .variables import read_variables
 from .wire import Message
 
 COMM = "rlm.sandbox"
@@ -107,6 +108,12 @@ class Collector:
             traceback[:_MAX_TEXT],
             _count_of(line) if isinstance(line, int) else None,
         )
+
+    @property
+    def variables(self) -> dict[str, Variable] | None:
+        """The snapshot that came with the reply, if one did."""
+        snapshot = self.facts.get("variables")
+        return read_variables(snapshot) if isinstance(snapshot, dict) else None
 
     def limit(self) -> errors.LimitExceeded | None:
         """The limit that the kernel ran into by its own account."""

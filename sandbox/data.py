@@ -6,11 +6,14 @@ share its pages. Nothing is copied per session but what a kernel decodes for its
 
 from __future__ import annotations
 
+import base64
 import builtins
 import ctypes
 import fcntl
+import functools
 import json
 import keyword
+import marshal
 import os
 import sys
 import tempfile
@@ -90,6 +93,25 @@ def pack(inputs: Mapping[str, Any], *, by: Literal["descriptor", "buffer"]) -> P
         else:
             packed.append({"name": name, "kind": "json", "value": _as_json(name, value)})
     return Parcel(packed, large)
+
+
+def is_small(inputs: Mapping[str, Any]) -> bool:
+    """Whether these inputs are plainly so little that packing them takes no time to speak of."""
+    plain = (str, bytes, int, float, bool, types.NoneType, _Sealed)
+    return all(
+        isinstance(value, plain) and not (isinstance(value, str | bytes) and len(value) > SMALL_BYTES)
+        for value in inputs.values()
+    )
+
+
+@functools.lru_cache(maxsize=32)
+def pack_helpers(source: str, *, by: Literal["descriptor", "buffer"]) -> dict[str, str]:
+    """Helper functions for a kernel: compiled for one of ours, which runs the same Python."""
+    try:
+        code = compile(source, "<helpers>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        raise InputError(f"the helpers cannot be compiled: {error}") from None
+    return {"source": source} if by == "buffer" else {"compiled": base64.b64encode(marshal.dumps(code)).decode()}
 
 
 def check_name(name: str) -> None:

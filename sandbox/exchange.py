@@ -1,13 +1,14 @@
-"""One request to a kernel, and everything until its answer: the loop that the host runs while a cell runs.
+"""One request to a kernel, and everything until its answer: what the host does while a cell runs.
 
-The loop waits on the kernel's channels, its host calls, its raw output, its life and a wake-up descriptor, keeps the
-clocks, and stops or kills what does not stop. What it reads goes to a `Collector`, which trusts none of it.
+Whoever drives an exchange waits on the link and hands over what happened; `Session` does so in a loop, `AsyncSession`
+from an event loop. The exchange reads the kernel's channels, host calls and raw output, keeps the clocks, and stops or
+kills what does not stop. What it reads goes to a `Collector`, which trusts none of it.
 """
 
 from __future__ import annotations
 
 import os
-import select
+import selectors
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,12 +22,20 @@ from .zmtp import HungUp
 GRACE_SECONDS = 2.0
 """How long a kernel that was told to stop a cell may take to do so before it is killed."""
 
+SNAPSHOT_SECONDS = 1.0
+"""How long a kernel may look at its variables at the end of a cell."""
+
+Death = errors.KernelDied | errors.ProtocolViolation
 _TICK_SECONDS = 0.5
 _RAW_BYTES = 1 << 16
 
 
-class _Gone(Exception):
+class Gone(Exception):
     """The kernel is no more, or must not be."""
+
+
+ENDS = (Gone, HungUp, errors.ProtocolViolation)
+"""What an exchange raises when the kernel is to be given up; `ended` says why."""
 
 
 class Exchange:
@@ -41,16 +50,22 @@ class Exchange:
         self._seconds = seconds
         self._wall_seconds = wall_seconds
         self._session_seconds = session_seconds
+        self._grace = GRACE_SECONDS
         self._got = Collector(link.limits)
         self._limit: errors.LimitExceeded | None = None
         self._stop_by: float | None = None
+        self._look_at = 0.0  # when the clocks must be looked at, though things keep arriving
         self._began = time.monotonic()
         self._waited_before = link.calls.waited()
         self._cpu_before = self._cpu()
         self._calls_before = link.calls.made
+        self._done: Callable[[], bool] = lambda: True
+        self._unsent: Exception | None = None
 
-    def execute(self, code: str) -> CellResult:
-        """Run a cell."""
+    # -- the two kinds of request
+
+    def execute(self, code: str, variables: dict[str, Any] | None = None) -> None:
+        """Send a cell. With `variables`, options of a snapshot, the reply brings one along."""
         self._link.calls.refused = None
         content = {
             "code": code,
@@ -60,43 +75,64 @@ class Exchange:
             "allow_stdin": False,
             "stop_on_error": False,
         }
-        got = self._got
-        return self._result(self._request("execute_request", content, (), lambda: got.reply is not None and got.idle))
+        metadata = None
+        if variables is not None:
+            metadata = {COMM: {"variables": {"deadline_seconds": SNAPSHOT_SECONDS, **variables}}}
+            self._grace += SNAPSHOT_SECONDS
+        self._send("execute_request", content, (), metadata)
+        self._done = lambda: self._got.reply is not None and self._got.idle
 
-    def ask(self, data: dict[str, Any], buffers: Sequence[bytes] = ()) -> dict[str, Any]:
-        """Send data to the kernel's own comm and wait for what it answers. Raises what ended the kernel, if it did."""
-        content = {"comm_id": COMM, "data": data}
-        death = self._request("comm_msg", content, buffers, lambda: self._got.comm is not None)
-        if self._got.comm is None:
-            raise self._limit or death or errors.SessionClosed("the session was closed")
-        return self._got.comm
+    def ask(self, data: dict[str, Any], buffers: Sequence[bytes] = ()) -> None:
+        """Send data to the kernel's own comm."""
+        self._send("comm_msg", {"comm_id": COMM, "data": data}, buffers, None)
+        self._done = lambda: self._got.comm is not None
 
-    # -- the loop
+    # -- driving it
 
-    def _request(
-        self, kind: str, content: dict[str, Any], buffers: Sequence[bytes], done: Callable[[], bool]
-    ) -> errors.KernelDied | errors.ProtocolViolation | None:
-        """Send, and serve until done; why the kernel is gone, if it is and no limit says so."""
+    @property
+    def done(self) -> bool:
+        """Whether all has arrived that was waited for."""
+        return self._done()
+
+    def wait(self) -> Death | None:
+        """Drive it from here to its end. Why the kernel is gone, if it is and no limit says so."""
         try:
-            self._got.request = self._link.channels.send("shell", kind, content, buffers)
-            self._serve(done)
+            while not self._done():
+                self.take(self._link.wait(self.pause()))
             return None
-        except errors.ProtocolViolation as violation:
+        except ENDS as end:
+            return self.ended(end)
+
+    def pause(self) -> float:
+        """Look at the clocks, if it is time to; how long nothing needs to be done unless something happens."""
+        if self._unsent is not None:
+            raise self._unsent
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + self._look(now)
+        return self._look_at - now
+
+    def take(self, ready: dict[int, int]) -> None:
+        """Take what has happened, by descriptor."""
+        self._handle(ready)
+        if self._link.cancelled:
+            raise Gone
+
+    def ended(self, end: Exception) -> Death | None:
+        """Give up the kernel, and say why; waits a little for it to be gone."""
+        if isinstance(end, errors.ProtocolViolation):
             self._link.kernel.kill()
             self._link.kernel.wait(GRACE_SECONDS)
-            return violation
-        except (_Gone, HungUp):
-            return self._after_death()
+            return end
+        return self._after_death()
 
-    def _serve(self, done: Callable[[], bool]) -> None:
-        look_at = 0.0  # when the clocks must be looked at, though things keep arriving
-        while not done():
-            now = time.monotonic()
-            if now >= look_at:
-                look_at = now + self._look(now)
-            self._handle(self._link.wait(look_at - now))
-            if self._link.cancelled:
-                raise _Gone
+    def _send(
+        self, kind: str, content: dict[str, Any], buffers: Sequence[bytes], metadata: dict[str, Any] | None
+    ) -> None:
+        try:
+            self._got.request = self._link.channels.send("shell", kind, content, buffers, metadata)
+        except ENDS as end:
+            self._unsent = end
 
     def _handle(self, ready: dict[int, int]) -> None:
         link = self._link
@@ -105,10 +141,10 @@ class Exchange:
             if link.comm is not None:
                 link.comm.flush()
         if link.carrier is not None and (event := ready.get(link.carrier.socket.fileno(), 0)):
-            if event & select.POLLOUT:
+            if event & selectors.EVENT_WRITE:
                 link.carrier.writable()
-            if event & ~select.POLLOUT and not link.carrier.readable():
-                raise _Gone
+            if event & selectors.EVENT_READ and not link.carrier.readable():
+                raise Gone
         if link.channels["iopub"].fileno() in ready:
             self._read_iopub()
         if link.channels["shell"].fileno() in ready:
@@ -117,7 +153,7 @@ class Exchange:
         if link.kernel.errors in ready:
             self._read_raw()
         if link.kernel.pidfd in ready or (link.kernel.pidfd is None and not link.kernel.alive):
-            raise _Gone
+            raise Gone
 
     def _read_iopub(self) -> None:
         while (received := self._link.channels.receive("iopub")) is not None:
@@ -130,7 +166,7 @@ class Exchange:
         except (BlockingIOError, OSError):
             pass
 
-    def _after_death(self) -> errors.KernelDied | errors.ProtocolViolation | None:
+    def _after_death(self) -> Death | None:
         """Take what the kernel still said, and say why it is gone."""
         link = self._link
         link.kernel.kill()
@@ -164,7 +200,7 @@ class Exchange:
             if now >= self._stop_by:
                 assert self._limit is not None
                 self._limit.survived = False
-                raise _Gone
+                raise Gone
             return self._stop_by - now
         left = [_TICK_SECONDS, self._seconds - self._busy(now)]
         if self._session_seconds is not None:
@@ -172,7 +208,7 @@ class Exchange:
             if left[-1] <= 0:
                 message = f"the session is older than {self._limits.session_seconds:g} s"
                 self._limit = errors.SessionTimeLimit(message, survived=False)
-                raise _Gone
+                raise Gone
         if left[1] <= 0:
             return self._stop(f"the cell ran longer than {self._seconds:g} s")
         if self._wall_seconds is not None:
@@ -198,13 +234,20 @@ class Exchange:
 
     def _stop(self, why: str) -> float:
         self._limit = errors.CellTimeLimit(why, survived=True)
-        self._stop_by = time.monotonic() + GRACE_SECONDS
+        self._stop_by = time.monotonic() + self._grace
         self._link.kernel.stop_cell()
-        return GRACE_SECONDS
+        return self._grace
 
-    # -- the result
+    # -- what came of it
 
-    def _result(self, death: errors.KernelDied | errors.ProtocolViolation | None) -> CellResult:
+    def answer(self, death: Death | None) -> dict[str, Any]:
+        """What the kernel answered to `ask`. Raises what ended the kernel, if it did."""
+        if self._got.comm is None:
+            raise self._limit or death or errors.SessionClosed("the session was closed")
+        return self._got.comm
+
+    def result(self, death: Death | None) -> CellResult:
+        """What is known about the cell."""
         if self._link.cancelled:
             raise errors.SessionClosed("the session was closed while the cell ran")
         now, got = time.monotonic(), self._got
@@ -230,6 +273,7 @@ class Exchange:
             calls=self._link.calls.made - self._calls_before,
             dropped_bytes=got.dropped,
             stopped=stopped,
+            variables=got.variables,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import select
+import selectors
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -75,8 +75,8 @@ class Link:
 
     cancelled: bool = False
     wake: tuple[int, int] = field(default_factory=os.pipe)
-    _poll: select.poll | None = None
-    _carrier_events: int = select.POLLIN
+    _selector: selectors.BaseSelector | None = None
+    _carrier_events: int = selectors.EVENT_READ
 
     def __post_init__(self) -> None:
         os.set_blocking(self.wake[0], False)
@@ -96,24 +96,33 @@ class Link:
         except BlockingIOError:
             pass
 
+    def fileno(self) -> int:
+        """Readable when something has happened: for an event loop, which then calls `look`."""
+        return (self._selector or self._register()).fileno()  # type: ignore[attr-defined,no-any-return]
+
     def wait(self, seconds: float) -> dict[int, int]:
         """Wait until something has happened; the events by descriptor."""
-        poll = self._poll or self._register()
-        if self.carrier is not None:
-            events = (select.POLLIN if self.carrier.wants_to_read else 0) | (
-                select.POLLOUT if self.carrier.wants_to_write else 0
-            )
-            if events != self._carrier_events:
-                self._carrier_events = events
-                poll.modify(self.carrier.socket.fileno(), events)
         # After a quick call the next one is often there before a processor that went to sleep would be awake again.
         while time.monotonic() < self.calls.quick_at + _SPIN_SECONDS:
-            if happened := poll.poll(0):
-                return dict(happened)
-        return dict(poll.poll(seconds * 1000))
+            if happened := self.look():
+                return happened
+        return self.look(seconds)
+
+    def look(self, seconds: float = 0.0) -> dict[int, int]:
+        """What has happened, or happens within that time."""
+        selector = self._selector or self._register()
+        if self.carrier is not None:
+            events = (selectors.EVENT_READ if self.carrier.wants_to_read else 0) | (
+                selectors.EVENT_WRITE if self.carrier.wants_to_write else 0
+            )
+            if events != self._carrier_events:
+                self._watch_carrier(selector, self.carrier, events)
+        return {key.fd: happened for key, happened in selector.select(seconds)}
 
     def close(self) -> None:
         """End the kernel and hang up."""
+        if self._selector is not None:
+            self._selector.close()
         self.kernel.close()
         self.channels.close()
         if self.carrier is not None:
@@ -121,8 +130,17 @@ class Link:
         for descriptor in self.wake:
             os.close(descriptor)
 
-    def _register(self) -> select.poll:
-        self._poll = select.poll()
+    def _watch_carrier(self, selector: selectors.BaseSelector, carrier: SocketCarrier, events: int) -> None:
+        if not events:
+            selector.unregister(carrier.socket)
+        elif not self._carrier_events:
+            selector.register(carrier.socket, events)
+        else:
+            selector.modify(carrier.socket, events)
+        self._carrier_events = events
+
+    def _register(self) -> selectors.BaseSelector:
+        self._selector = selectors.DefaultSelector()
         watched = [self.wake[0], self.channels["shell"].fileno(), self.channels["iopub"].fileno(), self.kernel.errors]
         if self.kernel.pidfd is not None:
             watched.append(self.kernel.pidfd)
@@ -130,5 +148,5 @@ class Link:
             watched.append(self.carrier.socket.fileno())
         for descriptor in watched:
             if descriptor >= 0:
-                self._poll.register(descriptor, select.POLLIN)
-        return self._poll
+                self._selector.register(descriptor, selectors.EVENT_READ)
+        return self._selector

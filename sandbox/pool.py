@@ -6,9 +6,7 @@ import atexit
 import contextlib
 import os
 import secrets
-import shutil
 import socket
-import tempfile
 import threading
 import time
 from collections import deque
@@ -22,9 +20,10 @@ from .limits import Limits
 from .waiting import ready
 from .zmtp import HungUp
 
-_CHANNELS = ("shell", "control", "iopub")
+_CHANNELS = ("shell", "iopub")
 _READY_SECONDS = 30.0
 _SETUPS_KEPT = 4
+_CALM_SECONDS = 0.05
 
 
 class WarmKernel:
@@ -44,7 +43,11 @@ class WarmKernel:
 
 
 class Pool:
-    """Keeps `size` kernels ready for each setup in use, and makes new ones in the background."""
+    """Keeps `size` kernels ready for each setup in use, and makes new ones in the background.
+
+    Making one takes a processor for some time, and the session that took a kernel wants it, too. So the last one of its
+    kind is replaced at once, the others when nobody has taken any for a moment.
+    """
 
     def __init__(self, size: int = 2, *, preload: tuple[str, ...] = ()) -> None:
         self._size = size
@@ -54,6 +57,7 @@ class Pool:
         self._ready: dict[Setup, deque[WarmKernel]] = {}
         self._zygote: Zygote | None = None
         self._closed = False
+        self._taken_at = float("-inf")
         self._changed = threading.Event()
         self._filler: threading.Thread | None = None
 
@@ -68,6 +72,13 @@ class Pool:
     def take(self, isolation: str | frozenset[str] = "auto", limits: Limits | None = None) -> WarmKernel:
         """A kernel that nobody has used: one that waits, or a new one."""
         setup = Setup.choose(isolation, limits or Limits())
+        return self._take(setup) or self._start_one(setup)
+
+    def take_waiting(self, isolation: str | frozenset[str] = "auto", limits: Limits | None = None) -> WarmKernel | None:
+        """A kernel that waits, if there is one: never takes long."""
+        return self._take(Setup.choose(isolation, limits or Limits())) if self._ready else None
+
+    def _take(self, setup: Setup) -> WarmKernel | None:
         while True:
             with self._lock:
                 if self._closed:
@@ -75,10 +86,9 @@ class Pool:
                 waiting = self._ready.pop(setup, deque())
                 self._ready[setup] = waiting  # the setup used last stands last
                 kernel = waiting.popleft() if waiting else None
+                self._taken_at = time.monotonic()
             self._wake_filler()
-            if kernel is None:
-                return self._start_one(setup)
-            if kernel.process.alive:
+            if kernel is None or kernel.process.alive:
                 return kernel
             kernel.close()
 
@@ -124,36 +134,28 @@ class Pool:
             self._zygote.close()
 
     def _start_one(self, setup: Setup) -> WarmKernel:
-        directory = tempfile.mkdtemp(prefix="rlm-")  # mode 700: nobody else can reach the sockets in it
-        listeners: dict[str, socket.socket] = {}
-        ours, theirs = socket.socketpair()
+        pairs = {name: socket.socketpair() for name in (*_CHANNELS, "calls")}
+        ours = {name: pair[0] for name, pair in pairs.items()}
+        theirs = {name: pair[1] for name, pair in pairs.items()}
         key = secrets.token_hex(16)
+        config = {"key": key, "output_bytes": setup.limits.output_bytes, "memory_bytes": setup.limits.memory_bytes}
         try:
-            for name in _CHANNELS:
-                listeners[name] = one = socket.socket(socket.AF_UNIX)
-                one.bind(f"{directory}/{name}")
-                one.listen(4)
-            config = {"key": key, "output_bytes": setup.limits.output_bytes, "memory_bytes": setup.limits.memory_bytes}
-            process = self.launcher(setup).spawn(setup, config, listeners, theirs)
-            for one in (*listeners.values(), theirs):
+            launcher = self.launcher(setup)
+            process = launcher.spawn(setup, config, {name: theirs[name] for name in _CHANNELS}, theirs["calls"])
+            for one in theirs.values():
                 one.close()  # the kernel has them; if it dies, whoever waits for it hears so at once
-            endpoints = {name: f"ipc://{directory}/{name}" for name in _CHANNELS}
             room = 6 * setup.limits.output_bytes + (8 << 20)  # JSON may write a character as six
             try:
-                channels = Channels(endpoints, key.encode(), max_message_bytes=room)
-                kernel = WarmKernel(process, channels, ours, setup.limits)
+                channels = Channels({name: ours[name] for name in _CHANNELS}, key.encode(), max_message_bytes=room)
+                kernel = WarmKernel(process, channels, ours["calls"], setup.limits)
                 _await_hello(kernel)
             except (KernelStartError, ProtocolViolation, HungUp) as error:
                 raise _did_not_start(process, error) from None
             return kernel
         except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-            for one in listeners.values():
+            for one in (*ours.values(), *theirs.values()):
                 one.close()
-            shutil.rmtree(directory, ignore_errors=True)
+            raise
 
     def _wake_filler(self) -> None:
         if self._filler is None and self._size > 0:
@@ -165,21 +167,25 @@ class Pool:
 
     def _fill(self) -> None:
         while not self._closed:
-            self._changed.wait()
-            self._changed.clear()
-            while (setup := self._next_setup()) is not None:
-                try:
-                    kernel = self._start_one(setup)
-                except SandboxError:
-                    break  # whoever needs a kernel next starts one itself, and hears why it fails
-                with self._lock:
-                    if not self._closed and setup in self._ready:
-                        self._ready[setup].append(kernel)
-                        continue
-                kernel.close()
+            setup, pause = self._next_setup()
+            if setup is None:
+                self._changed.wait(pause)
+                self._changed.clear()
+                continue
+            try:
+                kernel = self._start_one(setup)
+            except SandboxError:
+                self._changed.wait()  # whoever needs a kernel next starts one itself, and hears why it fails
+                self._changed.clear()
+                continue
+            with self._lock:
+                if not self._closed and setup in self._ready:
+                    self._ready[setup].append(kernel)
+                    continue
+            kernel.close()
 
-    def _next_setup(self) -> Setup | None:
-        """A setup that lacks a kernel; those not used for long are let go."""
+    def _next_setup(self) -> tuple[Setup | None, float | None]:
+        """A setup that needs a kernel now, or how long until one does; those not used for long are let go."""
         surplus: list[WarmKernel] = []
         with self._lock:
             while len(self._ready) > _SETUPS_KEPT:
@@ -190,10 +196,15 @@ class Pool:
                     kernels.remove(kernel)
                 surplus += dead
             lacking = [setup for setup, kernels in self._ready.items() if len(kernels) < self._size]
-            chosen = lacking[-1] if lacking and not self._closed else None
+            empty = [setup for setup in lacking if not self._ready[setup]]
+            pause = self._taken_at + _CALM_SECONDS - time.monotonic()
         for kernel in surplus:
             kernel.close()
-        return chosen
+        if not lacking or self._closed:
+            return None, None
+        if empty or pause <= 0:
+            return (empty or lacking)[-1], None
+        return None, pause
 
 
 def _await_hello(kernel: WarmKernel) -> None:

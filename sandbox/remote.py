@@ -170,7 +170,7 @@ def _reach(kernel: RemoteKernel, manager: KernelManager) -> Channels:
     end = time.monotonic() + _START_SECONDS
     while True:
         try:
-            return Channels(_endpoints(manager), manager.session.key, max_message_bytes=_MAX_MESSAGE)
+            return Channels.to(_endpoints(manager), manager.session.key, max_message_bytes=_MAX_MESSAGE)
         except KernelStartError:
             if time.monotonic() > end or not kernel.alive:
                 raise

@@ -67,6 +67,9 @@ class CellResult:
     stopped: bool = False
     """A host function ended the cell (`StopCell`)."""
 
+    variables: dict[str, Variable] | None = None
+    """The session's variables after the cell, where they were asked for and the kernel could still tell."""
+
     @property
     def ok(self) -> bool:
         """The cell ran to its end, or was ended by the host, and no error was left."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from . import data
 from .calls import HostCalls
@@ -17,7 +19,7 @@ from .exchange import Exchange
 from .limits import Limits
 from .link import Link
 from .policy import Mode
-from .pool import Pool, default_pool
+from .pool import Pool, WarmKernel, default_pool
 from .results import CellResult, Variable
 from .variables import read_variables
 
@@ -46,6 +48,7 @@ class Session:
         pool: Pool | None = None,
         kernel_name: str | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
+        _kernel: WarmKernel | None = None,
     ) -> None:
         """Open a session.
 
@@ -54,26 +57,31 @@ class Session:
         there for the code, beside data that never leaves the kernel. `isolation` is `auto`, or a tier by name; `none`
         must be asked for. `kernel_name` runs the session on another Jupyter kernel, through that kernel's own
         provisioner: isolation is then that provisioner's. `loop` is where asynchronous host functions run, if not on a
-        loop of the session's.
+        loop of the session's. (`_kernel` has been taken already; `AsyncSession` then loads the inputs.)
         """
         self.limits = limits or Limits()
         self._policy = policy
-        self._helpers = helpers
+        by: Literal["descriptor", "buffer"] = "descriptor" if kernel_name is None else "buffer"
+        self._helpers = data.pack_helpers(helpers, by=by)
         self._check(inputs or {}, functions or {}, tuple(protected), policy)
         self._calls = HostCalls(functions or {}, self.limits, loop)
         self._one_at_a_time = threading.Lock()
         self._closing = threading.Lock()
         self._began: float | None = None
         self._closed = False
-        parcel = data.pack(inputs or {}, by="descriptor" if kernel_name is None else "buffer")
+        self._protected = list(protected)
+        self._parcel = data.pack(inputs or {}, by=by)
+        if _kernel is not None:
+            self._link = self._linked(_kernel)
+            return
         self._link = self._connect(isolation, pool, kernel_name)
         try:
-            self._load(parcel, list(protected))
+            self._load()
         except KernelDied:
             # It died while it waited in the pool, or of the inputs; only the second can happen twice.
             self._link.close()
             self._link = self._connect(isolation, pool, kernel_name)
-            self._load(parcel, list(protected))
+            self._load()
         except BaseException:
             self.close()
             raise
@@ -100,32 +108,48 @@ class Session:
         """The kernel's process id on this machine, if it runs here."""
         return self._link.kernel.pid
 
-    def run(self, code: str, *, timeout: float | None = None) -> CellResult:
+    def run(self, code: str, *, timeout: float | None = None, variables: bool = False) -> CellResult:
         """Run a cell and wait for it.
 
-        `timeout` stops it after that many seconds, waiting for the host included. A cell that fails, or reaches a
+        `timeout` stops it after that many seconds, waiting for the host included. `variables` brings what `variables()`
+        would say along with the result, at little cost; its time counts as the cell's. A cell that fails, or reaches a
         limit, is a result; `SessionClosed` is raised when there is no kernel to run it.
         """
         with self._one_at_a_time:
-            self._ensure_alive()
-            if self._link.review is not None and (refused := self._link.review(code)) is not None:
-                return refused
-            now = time.monotonic()
-            self._began = self._began or now
-            left = self.limits.session_seconds - (now - self._began)
-            exchange = Exchange(
-                self._link, seconds=self.limits.cell_seconds, wall_seconds=timeout, session_seconds=left
-            )
-            return exchange.execute(code)
+            exchange = self._begin(code, timeout, variables)
+            result = exchange if isinstance(exchange, CellResult) else exchange.result(exchange.wait())
+        return self._with_variables(result) if variables and self._link.comm is not None else result
 
     def variables(self, *, preview_chars: int = 200, value_bytes: int = 10_000) -> dict[str, Variable]:
         """What the session's variables are, in the order in which they were made; functions and inputs included."""
-        options = {"preview_chars": preview_chars, "value_bytes": value_bytes}
         with self._one_at_a_time:
-            self._ensure_alive()
-            exchange = Exchange(self._link, seconds=_VARIABLES_SECONDS)
-            answer = exchange.ask({"op": "variables", "options": options})
-        return read_variables(answer)
+            exchange = self._begin_look(preview_chars, value_bytes)
+            return read_variables(exchange.answer(exchange.wait()))
+
+    def _begin(self, code: str, timeout: float | None, variables: bool) -> Exchange | CellResult:
+        """Send a cell to the kernel, unless the policy has the last word on it already."""
+        self._ensure_alive()
+        if self._link.review is not None and (refused := self._link.review(code)) is not None:
+            return refused
+        now = time.monotonic()
+        self._began = self._began or now
+        left = self.limits.session_seconds - (now - self._began)
+        exchange = Exchange(self._link, seconds=self.limits.cell_seconds, wall_seconds=timeout, session_seconds=left)
+        exchange.execute(code, {} if variables and self._link.comm is None else None)
+        return exchange
+
+    def _begin_look(self, preview_chars: int, value_bytes: int) -> Exchange:
+        self._ensure_alive()
+        exchange = Exchange(self._link, seconds=_VARIABLES_SECONDS)
+        options = {"preview_chars": preview_chars, "value_bytes": value_bytes}
+        exchange.ask({"op": "variables", "options": options})
+        return exchange
+
+    def _with_variables(self, result: CellResult) -> CellResult:
+        """A kernel of another make does not send them along."""
+        with contextlib.suppress(SandboxError):
+            return dataclasses.replace(result, variables=self.variables())
+        return result
 
     def set(self, **inputs: Any) -> None:
         """Give the session more inputs, or new values for those it has. They count as memory of the session."""
@@ -134,7 +158,8 @@ class Session:
         parcel = data.pack(inputs, by="descriptor" if self._link.carrier is not None else "buffer")
         with self._one_at_a_time:
             self._ensure_alive()
-            self._send_inputs(parcel, {})
+            exchange = self._begin_inputs(parcel, {})
+            self._end_inputs(exchange.answer(exchange.wait()))
 
     def interrupt(self) -> None:
         """Stop the cell that is running, from another thread. Its variables stay."""
@@ -158,18 +183,24 @@ class Session:
             from .remote import RemoteKernel  # jupyter_client takes a third of a second to import
 
             return RemoteKernel.start(kernel_name, self._calls, self.limits, self._policy)
-        kernel = (pool or default_pool()).take(isolation, self.limits)
+        return self._linked((pool or default_pool()).take(isolation, self.limits))
+
+    def _linked(self, kernel: WarmKernel) -> Link:
         link = Link(kernel.process, kernel.channels, self._calls, self.limits)
         link.carrier = SocketCarrier(kernel.calls, self._calls, self.limits, link.poke)
         return link
 
-    def _load(self, parcel: data.Parcel, protected: list[str]) -> None:
-        """Everything that the session starts with."""
-        self._send_inputs(
-            parcel,
+    def _load(self) -> None:
+        exchange = self._begin_load()
+        self._end_load(exchange.answer(exchange.wait()))
+
+    def _begin_load(self) -> Exchange:
+        """Send everything that the session starts with."""
+        return self._begin_inputs(
+            self._parcel,
             {
                 "functions": self._calls.describe(),
-                "protected": protected,
+                "protected": self._protected,
                 "helpers": self._helpers,
                 "policy": self._policy,
                 "output_bytes": self.limits.output_bytes,
@@ -177,7 +208,11 @@ class Session:
             },
         )
 
-    def _send_inputs(self, parcel: data.Parcel, more: dict[str, Any]) -> None:
+    def _end_load(self, answer: dict[str, Any]) -> None:
+        self._end_inputs(answer)
+        self._parcel = data.Parcel([], [])  # the kernel has it
+
+    def _begin_inputs(self, parcel: data.Parcel, more: dict[str, Any]) -> Exchange:
         carrier = self._link.carrier
         count = len(parcel.large) if carrier is not None else 0
         self._link.kernel.hold(sum(one.size for one in parcel.large))
@@ -187,7 +222,12 @@ class Session:
             buffers = [one.read() for one in parcel.large]
         elif parcel.large:
             carrier.send_descriptors([one.descriptor for one in parcel.large])
-        answer = Exchange(self._link, seconds=_LOAD_SECONDS).ask(order, buffers)
+        exchange = Exchange(self._link, seconds=_LOAD_SECONDS)
+        exchange.ask(order, buffers)
+        return exchange
+
+    @staticmethod
+    def _end_inputs(answer: dict[str, Any]) -> None:
         if "error" in answer:
             raise InputError(f"the kernel could not take its inputs: {str(answer['error'])[:500]}")
 

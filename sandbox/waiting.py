@@ -13,8 +13,8 @@ class HasDescriptor(Protocol):
         """The descriptor."""
 
 
-def ready(one: int | HasDescriptor, seconds: float, *, to_write: bool = False) -> bool:
-    """Whether it can be read from, or written to, within that time."""
+def ready(one: int | HasDescriptor, seconds: float | None, *, to_write: bool = False) -> bool:
+    """Whether it can be read from, or written to, within that time; None waits for as long as it takes."""
     poll = select.poll()
     poll.register(one if isinstance(one, int) else one.fileno(), select.POLLOUT if to_write else select.POLLIN)
-    return bool(poll.poll(seconds * 1000))
+    return bool(poll.poll(None if seconds is None else seconds * 1000))

@@ -1,7 +1,7 @@
 """Jupyter messages as frames: packing, signing, checking. Used by the host and inside the kernel.
 
 This is the wire format of the Jupyter messaging protocol 5.4 and nothing else; what the messages mean is said in
-`client.py` (host) and `kernel/main.py` (kernel).
+`collect.py` (host) and `kernel/main.py` (kernel).
 """
 
 from __future__ import annotations
@@ -23,9 +23,12 @@ Json = dict[str, Any]
 
 # Taken once: code that later replaces `json.dumps` does not change what this process sends.
 _encode = json.JSONEncoder(separators=(",", ":")).encode
-_decode = json.loads
+_decode = json.JSONDecoder().decode
 _digest = hmac.digest
 _equal = hmac.compare_digest
+
+
+_EMPTY = b"{}"
 
 
 class WireError(Exception):
@@ -65,6 +68,7 @@ class Wire:
         self.session = os.urandom(8).hex()
         self._username = username
         self._numbers = itertools.count(1)
+        self._parent: tuple[Json, bytes] = ({}, _EMPTY)
 
     def pack(
         self,
@@ -86,7 +90,11 @@ class Wire:
             "date": datetime.now(UTC).isoformat(),
             "version": PROTOCOL_VERSION,
         }
-        parts = [_encode(part).encode() for part in (header, parent or {}, metadata or {}, content)]
+        known, above = self._parent  # several messages have the same one; threads may pack at once
+        if parent is not known:
+            above = _bytes(parent)
+            self._parent = (parent or {}, above)
+        parts = [_bytes(header), above, _bytes(metadata), _bytes(content)]
         return message_id, [*identities, DELIMITER, self._sign(parts), *parts, *buffers]
 
     def unpack(self, frames: Sequence[bytes]) -> Message:
@@ -103,7 +111,7 @@ class Wire:
         if self.key and not _equal(self._sign(parts), bytes(frames[start + 1])):
             raise WireError("bad signature")
         try:
-            header, parent, metadata, content = (_decode(part) for part in parts)
+            header, parent, metadata, content = (_value(part) for part in parts)
         except (ValueError, RecursionError) as error:
             raise WireError(f"not JSON: {error}") from None
         if not all(isinstance(part, dict) for part in (header, parent, metadata, content)):
@@ -115,3 +123,11 @@ class Wire:
 
     def _sign(self, parts: Sequence[bytes]) -> bytes:
         return _digest(self.key, b"".join(parts), "sha256").hex().encode() if self.key else b""
+
+
+def _bytes(part: Json | None) -> bytes:
+    return _encode(part).encode() if part else _EMPTY
+
+
+def _value(part: bytes) -> Any:
+    return {} if part == _EMPTY else _decode(str(part, "utf-8"))

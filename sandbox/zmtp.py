@@ -1,8 +1,9 @@
-"""The host's end of a ZeroMQ connection: ZMTP 3.0 over a plain socket, as a DEALER or a SUB.
+"""A ZeroMQ connection without libzmq: ZMTP 3.0 over a plain socket. The host's end, and the end of a session's kernel.
 
 libzmq would do this in a thread of its own, and would keep whatever a peer sends until a message is whole: its limits
 are per frame. A kernel that has run hostile code is such a peer. Here every byte is counted before it is kept, nothing
-is read while nobody waits, and the loop that runs a cell waits on the socket itself. The kernel's end is libzmq.
+is read while nobody waits, and the loop that runs a cell waits on the socket itself. A notebook's kernel has clients
+that come and go, and uses libzmq.
 
 Covers: the NULL mechanism, one connection a socket, whole messages. Does not cover: reconnecting, encryption, queues.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Sequence
 from typing import Literal
 
 from .errors import ProtocolViolation
@@ -29,33 +31,39 @@ class HungUp(Exception):
 
 
 class Connection:
-    """One ZeroMQ connection, to one kernel's socket."""
+    """One ZeroMQ connection, to one peer."""
 
     def __init__(
-        self, endpoint: str, kind: Literal["DEALER", "SUB"], *, max_message_bytes: int, seconds: float
+        self,
+        sock: socket.socket,
+        kind: Literal["DEALER", "SUB", "ROUTER", "XPUB"],
+        *,
+        max_message_bytes: int,
+        seconds: float | None,
     ) -> None:
-        """Connect to `ipc://path` or `tcp://host:port`. Every wait, here and in `send`, lasts at most `seconds`."""
+        """Over a connected socket, as this kind of ZeroMQ socket. Every wait, also to send, lasts at most `seconds`."""
         self._max_message_bytes = max_message_bytes
         self._seconds = seconds
         self._buffer = bytearray()
         self._parts: list[bytes] = []
         self._size = 0
-        self.socket = _connected(endpoint, seconds)
+        self.socket = sock
         try:
+            sock.settimeout(seconds)
             self._shake_hands(kind)
-            self.socket.setblocking(False)
+            sock.setblocking(False)
             if kind == "SUB":
-                self.send([b"\x01"])  # to everything
+                self.send_multipart([b"\x01"])  # to everything
         except BaseException:
-            self.socket.close()
+            sock.close()
             raise
 
     def fileno(self) -> int:
         """For poll and select."""
         return self.socket.fileno()
 
-    def send(self, parts: list[bytes]) -> None:
-        """Send one message. Raises `ProtocolViolation` when the kernel does not take it."""
+    def send_multipart(self, parts: Sequence[bytes]) -> None:
+        """Send one message. Raises `ProtocolViolation` when the peer does not take it."""
         last = len(parts) - 1
         frames = [piece for index, part in enumerate(parts) for piece in _frame(part, _MORE if index < last else 0)]
         left = memoryview(b"".join(frames))
@@ -124,7 +132,8 @@ class Connection:
             raise ProtocolViolation(f"a message of more than {self._max_message_bytes:,} bytes")
         if len(buffer) < start + size:
             return None
-        body = bytes(buffer[start : start + size])
+        with memoryview(buffer) as view:
+            body = bytes(view[start : start + size])
         del buffer[: start + size]
         self._size += size
         return flags, body
@@ -152,7 +161,8 @@ class Connection:
         return taken
 
 
-def _connected(endpoint: str, seconds: float) -> socket.socket:
+def connect(endpoint: str, seconds: float) -> socket.socket:
+    """A socket that is connected to `ipc://path` or `tcp://host:port`."""
     transport, _, address = endpoint.partition("://")
     sock = socket.socket(socket.AF_UNIX) if transport == "ipc" else socket.socket()
     try:

@@ -91,7 +91,7 @@ class Agent:
         namespace = self._shell.user_ns
         for function in data.get("functions", []):
             self._functions[function["name"]] = self._stub(function["name"], function.get("doc"))
-        self._functions.update(helpers(data.get("helpers", "")))
+        self._functions.update(helpers(data.get("helpers", {})))
         namespace.update(self._functions)
         values = bind(data.get("inputs", []), [], [bytes(one) for one in message.get("buffers", [])])
         namespace.update(values)

@@ -33,6 +33,7 @@ _getset_name = GetSetDescriptorType.__dict__["__name__"].__get__
 _getset_owner = GetSetDescriptorType.__dict__["__objclass__"].__get__
 _member_owner = MemberDescriptorType.__dict__["__objclass__"].__get__
 public_names: dict[int, str] = {}  # by the id of a class: where a library shows it, if that is not where it is written
+_static_names: dict[int, str] = {}  # by the id of a class that is part of the interpreter or a library: it never goes
 _replace_surrogates = re.compile("[\ud800-\udfff]").sub
 
 
@@ -74,13 +75,17 @@ def short_name(kind: type) -> str:
 
 def type_name(kind: type) -> str:
     """The name of a class with its module, if that is not `builtins`: `__main__.Invoice`."""
-    if id(kind) in public_names:
-        return public_names[id(kind)]
+    if (known := public_names.get(id(kind)) or _static_names.get(id(kind))) is not None:
+        return known
     module = entry(class_items(kind), "__module__")
-    if module is None and not _flags(kind) & _HEAP:
+    static = not _flags(kind) & _HEAP
+    if module is None and static:
         module = _module(kind)
     name = text(_qualified(kind))
-    return name if text(module) in ("builtins", "?") else f"{text(module)}.{name}"
+    name = name if text(module) in ("builtins", "?") else f"{text(module)}.{name}"
+    if static:
+        _static_names[id(kind)] = name
+    return name
 
 
 def class_entry(kind: type, wanted: str) -> Any:

@@ -1,320 +1,176 @@
-"""The kernel's loop: receive a Jupyter message, answer it. One thread, no code of its own after a cell is stopped.
-
-A cell that must stop — out of time, or ended by a host function — is not asked to: the signal handler answers the
-request from inside the interrupted frame and serves from there. The cell's frames never run again, so neither
-`except:` nor `finally:` can keep it alive, and its variables stay as they are.
-"""
+"""The kernel's loop: receive a Jupyter message, answer it. One thread, no code of its own after a cell is stopped."""
 
 from __future__ import annotations
 
-import ast
 import builtins
 import contextlib
 import faulthandler
-import mmap
 import os
-import signal
 import socket
 import sys
-import threading
 import time
 import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-import zmq
-
-from .. import policy, policy_words
+from .. import policy_words
 from ..isolation import rlimits
 from ..wire import Message, Wire, WireError
-from . import answers, display, snapshot
+from ..zmtp import HungUp
+from . import answers, snapshot
 from .calls import Calls, stub
-from .cells import Cells, Failure, Refused, failure, interrupted
+from .channels import Channel, Channels
+from .execution import Execution, Outcome
 from .inputs import bind, helpers
+from .outgoing import Outgoing
+from .stopping import Stopping
 from .streams import Printed, Stream
 
-STOP_SIGNAL = signal.SIGUSR1
 COMM = "rlm.sandbox"
-_RESERVE_BYTES = 4 << 20
 
 
 class Kernel:
-    """One kernel, for one session."""
+    """One kernel, for one session or one notebook."""
 
     def __init__(
-        self, config: dict[str, Any], sockets: dict[str, int], calls: int | None, address_space: int | None
+        self, config: dict[str, Any], channels: Channels, calls: int | None, address_space: int | None
     ) -> None:
-        self._wire = Wire(config["key"].encode(), username="kernel")
-        self._output_bytes = config.get("output_bytes", 1 << 20)
+        """`calls` is the descriptor of the call socket; `address_space` one that tells how much the process uses."""
+        self._notebook = bool(config.get("rich"))
         self._memory_bytes = config["memory_bytes"]
         self._address_space = address_space
-        self._rich = bool(config.get("rich"))
-        self._mode: policy.Mode = config.get("policy", "enforce")
-        self._reserved: dict[str, Any] = {}
         self._inputs: frozenset[str] = frozenset()
-        self._warnings: list[str] = []
-        self._main = threading.get_ident()
-        self._pid = os.getpid()
-        self._sending = threading.RLock()
         self._request: Message | None = None
-        self._last: dict[str, Any] = {}
-        self._running = False
-        self._protected = 0
-        self._stop_held = False
-        self._stopped_by_host = False
-        self._reserve: mmap.mmap | None = mmap.mmap(-1, _RESERVE_BYTES)
-        self._cells = Cells()
-        self._printed = Printed(self._print)
-        self._calls = Calls(socket.socket(fileno=calls), self._stop_from_call) if calls is not None else None
-        self._open_channels(sockets)
-        self._handlers: dict[str, Callable[[Message, zmq.Socket[bytes]], None]] = {
+        self._wire = Wire(config["key"].encode(), username="kernel")
+        self._channels = channels
+        self._shell, self._iopub = channels.shell, channels.iopub
+        self._stopping = Stopping(self._abandon)
+        self._outgoing = Outgoing(self._wire, self._iopub, self._stopping)
+        self._execution = Execution(
+            self._outgoing,
+            self._stopping,
+            output_bytes=config.get("output_bytes", 1 << 20),
+            mode=config.get("policy", "enforce"),
+            rich=self._notebook,
+        )
+        self._calls = Calls(socket.socket(fileno=calls), self._stopping.from_call) if calls is not None else None
+        self._handlers: dict[str, Callable[[Message, Channel], None]] = {
             "execute_request": self._execute,
             "comm_msg": self._comm,
             "shutdown_request": self._shutdown,
         }
 
+    @property
+    def printed(self) -> Printed:
+        """What cells print goes here."""
+        return self._execution.printed
+
     def start(self) -> NoReturn:
         """Take over the process: streams, signals, then serve until told to shut down."""
-        sys.stdout, sys.stderr = Stream("stdout", self._printed), Stream("stderr", self._printed)
+        sys.stdout, sys.stderr = Stream("stdout", self.printed), Stream("stderr", self.printed)
         builtins.input = _no_input
-        if self._rich:
-            builtins.display = self._display  # type: ignore[attr-defined]
         faulthandler.enable(2)
-        signal.signal(signal.SIGINT, self._on_interrupt)
-        signal.signal(STOP_SIGNAL, self._on_stop)
-        snapshot.prime()
-        _warm_up()
-        if self._calls is None:  # nobody will load inputs: a notebook
-            self._tighten_memory()
-            self._cells.review = None if self._mode == "off" else self._review
-        self._serve()
-
-    # -- channels
-
-    def _open_channels(self, sockets: dict[str, int]) -> None:
-        context = zmq.Context()
-        context.linger = 500
-        self._shell = _bound(context, zmq.ROUTER, sockets["shell"])
-        self._control = _bound(context, zmq.ROUTER, sockets["control"])
-        self._iopub = _bound(context, zmq.XPUB, sockets["iopub"])
-        if not self._rich:
-            # A host that reads slowly makes the cell wait; nothing it printed is lost.
-            self._iopub.setsockopt(zmq.XPUB_NODROP, 1)
-        self._poller = zmq.Poller()
-        for channel in (self._control, self._shell, self._iopub):
-            self._poller.register(channel, zmq.POLLIN)
+        self._stopping.listen()
+        if self._notebook:
+            builtins.display = self._execution.display  # type: ignore[attr-defined]
         if self._calls is not None:
-            self._poller.register(self._calls.socket, zmq.POLLIN)
-        if "stdin" in sockets:
-            self._stdin = _bound(context, zmq.ROUTER, sockets["stdin"])
-        if "hb" in sockets:
-            heartbeat = _bound(context, zmq.REP, sockets["hb"])
-            threading.Thread(target=_beat, args=(heartbeat,), daemon=True, name="heartbeat").start()
+            self._channels.watch(self._calls.socket.fileno(), self._pump)
+        else:  # nobody will load inputs
+            self._tighten_memory()
+            self._execution.apply_policy()
+        self._serve()
 
     def _serve(self) -> NoReturn:
         while True:
-            ready = dict(self._poller.poll())
-            if self._control in ready:
-                self._receive(self._control)
-            elif self._shell in ready:
-                self._receive(self._shell)
-            if self._iopub in ready:
-                self._welcome()
-            if self._calls is not None and self._calls.socket.fileno() in ready and not self._calls.pump():
+            try:
+                self.serve_one()
+            except HungUp:
                 os._exit(0)  # the host is gone
 
-    def _receive(self, channel: zmq.Socket[bytes]) -> None:
+    def serve_one(self) -> None:
+        """Wait for a message, and do what it asks for."""
+        channel, parts = self._channels.receive()
+        if channel is self._iopub:
+            self._welcome(parts[0])
+            return
         try:
-            message = self._wire.unpack(channel.recv_multipart())
+            message = self._wire.unpack(parts)
         except WireError:
             return  # not from our host
-        handler = self._handlers.get(message.kind, self._answer)
+        self._handle(message, channel)
+
+    def close(self) -> None:
+        """Let go of the call socket."""
+        if self._calls is not None:
+            self._calls.socket.close()
+
+    def _handle(self, message: Message, channel: Channel) -> None:
         if channel is self._shell:
             self._request = message
-        self._last = message.header
-        self._publish("status", {"execution_state": "busy"}, message)
-        handler(message, channel)
-        self._publish("status", {"execution_state": "idle"}, message)
+        self._outgoing.request = message
+        if self._notebook:
+            self._outgoing.status("busy", message)
+        self._handlers.get(message.kind, self._answer)(message, channel)
+        self._outgoing.status("idle", message)
 
-    def _welcome(self) -> None:
-        event = self._iopub.recv()
+    def _welcome(self, event: bytes) -> None:
         if event[:1] == b"\x01":
-            self._publish("iopub_welcome", {"subscription": event[1:].decode("utf-8", "replace")}, None)
+            subscription = event[1:].decode("utf-8", "replace")
+            self._outgoing.publish("iopub_welcome", {"subscription": subscription}, None)
 
-    def _publish(self, kind: str, content: dict[str, Any], parent: Message | None, **more: Any) -> None:
-        _, frames = self._wire.pack(kind, content, parent=parent.header if parent else {}, **more)
-        self._send(self._iopub, [kind.encode(), *frames])
-
-    def _reply(self, channel: zmq.Socket[bytes], kind: str, content: dict[str, Any], to: Message, **more: Any) -> None:
-        _, frames = self._wire.pack(kind, content, parent=to.header, identities=to.identities, **more)
-        self._send(channel, frames)
-
-    def _send(self, channel: zmq.Socket[bytes], frames: list[bytes]) -> None:
-        if os.getpid() != self._pid:
-            return  # a child that the cell forked: the channels are not its own
-        # A cell may be stopped at any line, but not between two frames of a message.
-        mine = threading.get_ident() == self._main
-        self._protected += mine
-        try:
-            with self._sending:
-                channel.send_multipart(frames)
-        finally:
-            self._protected -= mine
-        if mine and self._stop_held and not self._protected:
-            self._stop_held = False
-            self._abandon(sys._getframe())
-
-    def _print(self, stream: str, text: str) -> None:
-        _, frames = self._wire.pack("stream", {"name": stream, "text": text}, parent=self._last)
-        self._send(self._iopub, [b"stream", *frames])
+    def _pump(self) -> None:
+        if self._calls is not None and not self._calls.pump():
+            os._exit(0)  # the host is gone
 
     # -- cells
 
-    def _execute(self, message: Message, channel: zmq.Socket[bytes]) -> None:
-        code = message.content.get("code", "")
-        silent = bool(message.content.get("silent"))
-        if self._rich and not silent:
-            self._publish("execute_input", {"code": code, "execution_count": self._cells.count + 1}, message)
-        self._printed.begin(self._output_bytes)
-        self._warnings.clear()
-        self._stopped_by_host = False
-        began = time.perf_counter()
-        failed: Failure | None = None
-        self._running = True
-        try:
-            value = self._cells.run(code)
-            if value is not None and not silent:
-                self._publish_value(value, message)
-                del value
-        except SystemExit as error:
-            self._say_exit(error)
-        except BaseException as error:
-            self._make_room()
-            failed = failure(error)
-            del error
-        self._running = False
-        if os.getpid() != self._pid:
-            os._exit(0)  # a child that the cell forked has come to the end of the cell
-        self._finish(message, failed, began)
+    def _execute(self, message: Message, channel: Channel) -> None:
+        self._finish(message, self._execution.run(message))
 
-    def _finish(self, message: Message, failed: Failure | None, began: float | None) -> None:
-        self._cells.namespace.update(self._reserved)
-        self._printed.flush()
-        if self._reserve is None:
-            with contextlib.suppress(OSError):
-                self._reserve = mmap.mmap(-1, _RESERVE_BYTES)
-        content: dict[str, Any] = {
-            "status": "ok",
-            "execution_count": self._cells.count,
-            "user_expressions": {},
-            "payload": [],
-        }
-        facts = {
-            "dropped": self._printed.dropped,
-            "warnings": self._warnings[:],
-            "stopped": self._stopped_by_host,
-        }
-        if failed is not None:
-            error = {"ename": failed.name, "evalue": failed.message, "traceback": failed.traceback.splitlines()}
-            self._publish("error", error, message)
-            content |= {"status": "error", **error}
-            facts |= {"line": failed.line, "limit": failed.limit}
-        if began is not None:
-            facts["seconds"] = time.perf_counter() - began
+    def _abandon(self, frame: types.FrameType | None) -> NoReturn:
+        """Answer the request from here, and serve from here: the frames below never run again."""
+        message = self._request
+        assert message is not None
+        self._finish(message, self._execution.abandoned(message, frame))
+        self._outgoing.status("idle", message)
+        self._serve()
+
+    def _finish(self, message: Message, outcome: Outcome) -> None:
+        facts = outcome.facts
+        wanted = message.metadata.get(COMM)
+        if isinstance(wanted, dict) and "variables" in wanted:
+            with contextlib.suppress(Exception):
+                facts["variables"] = self._variables(wanted["variables"])
         # What a client sends once it has the reply was not queued behind this cell: look before replying.
-        stops = failed is not None and message.content.get("stop_on_error", True)
+        stops = outcome.failed and message.content.get("stop_on_error", True)
         queued = self._queued() if stops else []
-        self._reply(self._shell, "execute_reply", content, message, metadata={COMM: facts})
+        try:
+            self._outgoing.reply(self._shell, "execute_reply", outcome.content, message, {COMM: facts})
+        except MemoryError:
+            facts.pop("variables", None)
+            self._outgoing.reply(self._shell, "execute_reply", outcome.content, message, {COMM: facts})
         self._abort(queued)
-
-    def _make_room(self) -> None:
-        """Room to speak, should memory be what is missing."""
-        if self._reserve is not None:
-            self._reserve.close()
-            self._reserve = None
 
     def _queued(self) -> list[Message]:
         waiting = []
-        while self._shell.poll(0):
+        while (parts := self._shell.receive()) is not None:
             with contextlib.suppress(WireError):
-                waiting.append(self._wire.unpack(self._shell.recv_multipart()))
+                waiting.append(self._wire.unpack(parts))
         return waiting
 
     def _abort(self, queued: list[Message]) -> None:
         """A notebook that runs all its cells expects those after a failed one not to run."""
         for message in queued:
             if message.kind == "execute_request":
-                self._publish("status", {"execution_state": "busy"}, message)
-                self._reply(self._shell, "execute_reply", {"status": "aborted"}, message)
-                self._publish("status", {"execution_state": "idle"}, message)
+                self._outgoing.status("busy", message)
+                self._outgoing.reply(self._shell, "execute_reply", {"status": "aborted"}, message)
+                self._outgoing.status("idle", message)
             else:
                 self._handlers.get(message.kind, self._answer)(message, self._shell)
 
-    def _publish_value(self, value: Any, message: Message) -> None:
-        data = display.bundle(value, rich=self._rich, max_chars=self._output_bytes)
-        self._printed.flush()
-        content = {"data": data, "metadata": {}, "execution_count": self._cells.count}
-        self._publish("execute_result", content, message)
+    # -- what our own host asks for
 
-    def _display(self, *values: Any) -> None:
-        """Show values in a notebook."""
-        self._printed.flush()
-        for value in values:
-            data = display.bundle(value, rich=True, max_chars=self._output_bytes)
-            self._publish("display_data", {"data": data, "metadata": {}, "transient": {}}, self._request)
-
-    def _say_exit(self, error: SystemExit) -> None:
-        if isinstance(error.code, str):
-            self._printed.write("stderr", error.code + "\n")
-
-    def _review(self, tree: ast.Module, source: str) -> None:
-        refusals = policy.review(tree, frozenset(self._reserved))
-        if not refusals:
-            return
-        if self._mode == "warn":
-            self._warnings.extend(str(refusal) for refusal in refusals)
-        else:
-            raise Refused(policy.explain(refusals, source))
-
-    # -- stopping a cell
-
-    def _on_interrupt(self, number: int, frame: types.FrameType | None) -> None:
-        if self._running:
-            raise KeyboardInterrupt
-
-    def _on_stop(self, number: int, frame: types.FrameType | None) -> None:
-        if not self._running:
-            return
-        if self._protected:
-            self._stop_held = True
-        else:
-            self._abandon(frame)
-
-    def _stop_from_call(self) -> NoReturn:
-        self._stopped_by_host = True
-        if threading.get_ident() == self._main:
-            self._abandon(sys._getframe())
-        signal.pthread_kill(self._main, STOP_SIGNAL)
-        threading.Event().wait()
-        raise AssertionError("a thread of a stopped cell went on")
-
-    def _abandon(self, frame: types.FrameType | None) -> NoReturn:
-        """Answer the request from here, and serve from here: the frames below never run again."""
-        sys.setrecursionlimit(_depth() + 2_000)
-        self._running = False
-        message = self._request
-        assert message is not None
-        self._cells.forget_loop()
-        failed = (
-            None if self._stopped_by_host else interrupted(frame, "CellStopped", "the cell was stopped from outside")
-        )
-        self._finish(message, failed, None)
-        self._publish("status", {"execution_state": "idle"}, message)
-        self._serve()
-
-    # -- everything else
-
-    def _comm(self, message: Message, channel: zmq.Socket[bytes]) -> None:
+    def _comm(self, message: Message, channel: Channel) -> None:
         data = message.content.get("data", {})
         answer: dict[str, Any]
         try:
@@ -326,31 +182,33 @@ class Kernel:
                 answer = {"error": f"unknown operation {data.get('op')!r}"}
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
-        self._publish("comm_msg", {"comm_id": COMM, "data": answer}, message)
+        self._outgoing.publish("comm_msg", {"comm_id": COMM, "data": answer}, message)
 
     def _variables(self, options: dict[str, Any]) -> dict[str, Any]:
-        functions = self._reserved.keys() - self._inputs
-        return snapshot.snapshot(self._cells.namespace, skip=self._cells.own_names | functions, **options)
+        cells = self._execution.cells
+        functions = self._execution.reserved.keys() - self._inputs
+        return snapshot.snapshot(cells.namespace, skip=cells.own_names | functions, **options)
 
     def _load(self, data: dict[str, Any], buffers: list[bytes]) -> dict[str, Any]:
+        execution = self._execution
         if self._calls is not None:
             self._calls.max_bytes = data.get("call_bytes", self._calls.max_bytes)
             for function in data.get("functions", []):
                 name = function["name"]
-                self._reserved[name] = stub(self._calls, name, function.get("doc"), function.get("signature"))
-        self._reserved.update(helpers(data.get("helpers", "")))
-        self._mode = data.get("policy", self._mode)
-        self._output_bytes = data.get("output_bytes", self._output_bytes)
-        self._cells.review = None if self._mode == "off" else self._review
+                execution.reserved[name] = stub(self._calls, name, function.get("doc"), function.get("signature"))
+        execution.reserved.update(helpers(data.get("helpers", {})))
+        execution.mode = data.get("policy", execution.mode)
+        execution.output_bytes = data.get("output_bytes", execution.output_bytes)
+        execution.apply_policy()
         count = data.get("descriptors", 0)
         descriptors = self._calls.take_descriptors(count) if count and self._calls is not None else []
         values = bind(data.get("inputs", []), descriptors, buffers)
-        self._cells.namespace.update(values)
+        execution.cells.namespace.update(values)
         self._inputs |= values.keys()
         # An input may be called `input` or `vars`; the policy lets code read such a name only if it is reserved.
         names = frozenset(data.get("protected", [])) | (values.keys() & policy_words.BUILTINS.keys())
-        self._reserved.update((name, values[name]) for name in names)
-        self._cells.namespace.update(self._reserved)
+        execution.reserved.update((name, values[name]) for name in names)
+        execution.cells.namespace.update(execution.reserved)
         self._tighten_memory()
         return {"loaded": sorted(values)}
 
@@ -360,54 +218,21 @@ class Kernel:
             os.close(self._address_space)
             self._address_space = None
 
-    def _answer(self, message: Message, channel: zmq.Socket[bytes]) -> None:
-        """What any Jupyter client may ask of any kernel; what we do not know is not answered."""
-        content = answers.answer(message.kind, message.content, self._cells.namespace)
-        if content is not None:
-            self._reply(channel, message.kind.replace("_request", "_reply"), content, message)
+    # -- what any client may ask for
 
-    def _shutdown(self, message: Message, channel: zmq.Socket[bytes]) -> None:
-        restart = bool(message.content.get("restart"))
-        self._reply(channel, "shutdown_reply", {"status": "ok", "restart": restart}, message)
-        self._publish("shutdown_reply", {"status": "ok", "restart": restart}, message)
-        self._publish("status", {"execution_state": "idle"}, message)
+    def _answer(self, message: Message, channel: Channel) -> None:
+        """What any Jupyter client may ask of any kernel; what we do not know is not answered."""
+        content = answers.answer(message.kind, message.content, self._execution.cells.namespace)
+        if content is not None:
+            self._outgoing.reply(channel, message.kind.replace("_request", "_reply"), content, message)
+
+    def _shutdown(self, message: Message, channel: Channel) -> None:
+        content = {"status": "ok", "restart": bool(message.content.get("restart"))}
+        self._outgoing.reply(channel, "shutdown_reply", content, message)
+        self._outgoing.publish("shutdown_reply", content, message)
+        self._outgoing.status("idle", message)
         time.sleep(0.05)  # let the last messages leave
         os._exit(0)
-
-
-def _only_review(tree: ast.Module, source: str) -> None:
-    policy.review(tree, frozenset())
-
-
-def _warm_up() -> None:
-    """Do what the first cell would do, so that it does not wait for pages to be copied after the fork."""
-    cells = Cells()
-    cells.review = _only_review
-    cells.run("def f(x):\n    return [x for x in range(3)]\ny = {'a': f(1)}\ny")
-    snapshot.snapshot(cells.namespace, skip=cells.own_names)
-
-
-def _bound(context: zmq.Context[zmq.Socket[bytes]], kind: int, descriptor: int) -> zmq.Socket[bytes]:
-    """A ZMQ socket on a listening socket that the host bound: nothing is bound or connected in here."""
-    channel = context.socket(kind)
-    channel.setsockopt(zmq.USE_FD, descriptor)
-    with socket.socket(fileno=os.dup(descriptor)) as inherited:
-        local = inherited.family == socket.AF_UNIX
-    channel.bind(f"ipc://@inherited-{descriptor}" if local else f"tcp://127.0.0.1:{descriptor}")
-    return channel
-
-
-def _beat(heartbeat: zmq.Socket[bytes]) -> None:
-    while True:
-        heartbeat.send(heartbeat.recv())
-
-
-def _depth() -> int:
-    frame: types.FrameType | None = sys._getframe()
-    depth = 0
-    while frame is not None:
-        depth, frame = depth + 1, frame.f_back
-    return depth
 
 
 def _no_input(prompt: object = "") -> NoReturn:

@@ -103,6 +103,8 @@ def register(kind: type, draw: Draw, measure: Measure | None = None, *, wrapped:
 
 
 def _find(kind: type) -> tuple[type, Draw, bool]:
+    if (exactly := _draws.get(id(kind))) is not None:
+        return exactly
     ancestors = anatomy.mro(kind)
     if any(ancestor is Enum for ancestor in ancestors):  # before the int or str that a member also is
         return _draws[id(Enum)]

@@ -31,6 +31,7 @@ class Printed:
         """A new cell begins: its output counts from zero."""
         with self._lock:
             self.flush()
+            self._sent_at = 0.0  # its first line goes at once
             self.left = cap
             self.dropped = 0
 
@@ -45,11 +46,11 @@ class Printed:
                 self._stream = stream
             self._pieces.append(text)
             self._held += len(text)
-            # `print` writes its line and then the newline: half a line waits.
-            whole = text.endswith("\n") and time.monotonic() - self._sent_at > _HOLD_SECONDS
-            if whole or self._held >= _CHUNK:
+            # Half a line waits for its end, as at a terminal: `print` writes its line and then the newline.
+            whole = text.endswith("\n")
+            if self._held >= _CHUNK or (whole and time.monotonic() - self._sent_at > _HOLD_SECONDS):
                 self.flush()
-            else:
+            elif whole:
                 self._wake_flusher()
 
     def flush(self) -> None:

@@ -95,7 +95,7 @@ def test_a_malformed_message(host, box, forged, channel):
 
 def test_a_session_that_broke_the_protocol_runs_nothing_more(host, box):
     """Not even in the moment before its process is gone."""
-    ended = _attack(box, "iopub.send(b'garbage')\ntime.sleep(20)")
+    ended = _attack(box, "iopub.send_multipart([b'garbage'])\ntime.sleep(20)")
     assert ended.death == "ProtocolViolation"
     assert not ended.alive
     with pytest.raises(Raised, match="SessionClosed"):
@@ -244,7 +244,7 @@ _PATCHES = {
     "the-signature": "type(wire)._sign = lambda self, parts: b'0' * 64",
     "the-key": "wire.key = b'another key'",
     "pack": "type(wire).pack = lambda self, *a, **k: ('id', [b'x'])",
-    "the-reply": "type(kernel)._reply = lambda self, *a, **k: None",
+    "the-reply": "type(kernel._outgoing).reply = lambda self, *a, **k: None",
     "the-builtins": "import builtins; builtins.len = builtins.isinstance = builtins.str = None",
     "the-time": "time.monotonic = time.perf_counter = lambda: 'now'",
 }
@@ -317,13 +317,11 @@ def test_a_message_without_an_end(fresh_host, variant, channel):
     before = fresh_host.forget_peak()
     _attack(
         box,
-        "import zmq\n"
-        "part = bytes(10 << 20)\n"
-        f"for one in request.identities if {channel!r} == 'shell' else ():\n"
-        "    shell.send(one, zmq.SNDMORE)\n"
+        "part = b'\\x03' + struct.pack('!Q', 10 << 20) + bytes(10 << 20)\n"  # a long one, and more to come
+        f"{channel}.socket.setblocking(True)\n"
         "for _ in range(40):\n"
-        f"    {channel}.send(part, zmq.SNDMORE)\n"
-        f"{channel}.send(b'')\n"
+        f"    {channel}.socket.sendall(part)\n"
+        f"{channel}.socket.sendall(bytes(2))\n"
         "time.sleep(20)",
         seconds=20,
     )
@@ -349,11 +347,10 @@ def test_a_flood_between_two_cells(fresh_host, variant):
     before = fresh_host.forget_peak()
     _attack(
         box,
-        "import zmq\n"
         "def flood():\n"
         "    while True:\n"
-        "        iopub.send(bytes(10 << 20))\n"
-        "kernel._send = lambda channel, frames: channel.send_multipart(frames)\n"
+        "        iopub.send_multipart([bytes(10 << 20)])\n"
+        "kernel._outgoing._send = lambda channel, frames: channel.send_multipart(frames)\n"
         "threading.Thread(target=lambda: (time.sleep(0.3), flood()), daemon=True).start()\n",
     )
     other = Box(fresh_host, variant.tier)

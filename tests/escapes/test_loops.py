@@ -99,10 +99,12 @@ def test_a_loop_that_does_not_end(open_box, host, loop):
     box = open_box(limits={"cell_seconds": 0.3})
     box.run("kept = 5")
     ended = box.run(code, seconds=20)
-    assert ended.limit == "CellTimeLimit" or ended.death
+    # Its own signal may come where it catches nothing: then it ends by itself, and the session is as good as before.
+    own_end = loop == "signals-from-within" and ended.error == "KeyboardInterrupt"
+    assert ended.limit == "CellTimeLimit" or ended.death or own_end
     if survives:
         assert ended.survived
-    if ended.survived:
+    if ended.survived or own_end:
         assert box.run("kept").value == "5"
     else:
         assert survives is not True

@@ -28,7 +28,7 @@ def test_a_limit_must_be_a_positive_number(bad):
 
 
 def test_a_cell_that_runs_too_long_is_stopped_and_its_variables_stay(limited):
-    session = limited(cell_seconds=0.4)
+    session = limited(cell_seconds=1.0)
     result = session.run("found = [1, 2]\nwhile True:\n    try:\n        pass\n    except BaseException:\n        pass")
     assert isinstance(result.limit, sandbox.CellTimeLimit)
     assert result.limit.survived
@@ -38,18 +38,18 @@ def test_a_cell_that_runs_too_long_is_stopped_and_its_variables_stay(limited):
 
 
 def test_a_sleeping_cell_is_stopped(limited):
-    result = limited(cell_seconds=0.4).run("import time\ntime.sleep(60)")
+    result = limited(cell_seconds=1.0).run("import time\ntime.sleep(60)")
     assert isinstance(result.limit, sandbox.CellTimeLimit)
     assert result.limit.survived
 
 
 def test_a_loop_in_c_that_ignores_signals_is_killed_and_the_next_session_is_not_affected(limited):
-    session = limited(cell_seconds=0.4)
+    session = limited(cell_seconds=1.0)
     result = session.run("import collections, itertools\ncollections.deque(itertools.repeat(1), maxlen=0)")
     assert isinstance(result.limit, sandbox.CellTimeLimit)
     assert not result.limit.survived
     assert not session.alive
-    assert limited(cell_seconds=0.4).run("1").value == "1"
+    assert limited(cell_seconds=1.0).run("1").value == "1"
 
 
 def test_a_timeout_of_one_cell_counts_waiting_too(open_session):
@@ -57,14 +57,14 @@ def test_a_timeout_of_one_cell_counts_waiting_too(open_session):
 
     release = threading.Event()
     session = open_session(functions={"slow": lambda: release.wait(20)})
-    result = session.run("x = 1\nslow()", timeout=0.4)
+    result = session.run("x = 1\nslow()", timeout=1.0)
     release.set()
     assert isinstance(result.limit, sandbox.CellTimeLimit)
     assert session.run("x").value == "1"
 
 
 def test_a_session_that_is_too_old_is_ended(limited):
-    session = limited(session_seconds=0.6)
+    session = limited(session_seconds=2.0)
     assert session.run("1").ok
     result = session.run("import time\nprint('kept', flush=True)\ntime.sleep(60)")
     assert isinstance(result.limit, sandbox.SessionTimeLimit)
@@ -120,7 +120,7 @@ def test_files_past_the_size_limit_are_refused_or_end_the_session(limited):
     session = limited(file_bytes=4 * MB)
     result = session.run(
         "for i in range(100):\n    with open(f'file{i}', 'wb') as f:\n        f.write(b'x' * 2**20)\n"
-        "import time; time.sleep(0.5)"
+        "import time; time.sleep(30)"  # where nothing is refused, the session is ended
     )
     assert isinstance(result.limit, sandbox.FileLimit)
     assert result.limit.survived == (limited.tier == "namespaces")
@@ -134,7 +134,7 @@ def test_one_file_past_the_size_limit_is_refused(limited):
 
 def test_too_many_files_are_refused_or_end_the_session(limited):
     session = limited(file_count=50)
-    result = session.run("for i in range(5000):\n    open(f'file{i}', 'w').close()\nimport time; time.sleep(0.5)")
+    result = session.run("for i in range(5000):\n    open(f'file{i}', 'w').close()\nimport time; time.sleep(30)")
     assert isinstance(result.limit, sandbox.FileLimit)
     assert result.limit.survived == (limited.tier == "namespaces")
 

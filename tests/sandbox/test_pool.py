@@ -32,6 +32,41 @@ def test_a_session_takes_a_kernel_that_waited_and_the_pool_refills(own_pool):
         assert session.pid not in waiting(own_pool)
 
 
+def test_neither_the_fork_server_nor_an_unused_kernel_has_a_second_thread(own_pool):
+    """A fork of a process with threads keeps their memory, and what a kernel has mapped raises its own limit."""
+    assert own_pool.wait_full()
+    for pid in [own_pool._zygote.pid, *waiting(own_pool)]:
+        assert len(os.listdir(f"/proc/{pid}/task")) == 1
+
+
+def test_the_last_kernel_is_replaced_at_once_the_others_when_nobody_takes_any(own_pool, monkeypatch):
+    monkeypatch.setattr("sandbox.pool._CALM_SECONDS", 3600.0)
+    assert own_pool.wait_full()
+    first = own_pool.take()
+    assert own_pool._next_setup()[0] is None
+    second = own_pool.take()
+    while not waiting(own_pool):
+        time.sleep(0.01)
+    assert len(waiting(own_pool)) == 1
+    monkeypatch.setattr("sandbox.pool._CALM_SECONDS", 0.0)
+    own_pool._wake_filler()
+    assert own_pool.wait_full()
+    first.close()
+    second.close()
+
+
+def test_a_session_puts_nothing_into_the_file_system(tmp_path, monkeypatch):
+    """So nothing is left when its host is killed at the worst moment."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    made = []
+    monkeypatch.setattr("tempfile.mkdtemp", lambda *args, **options: made.append(args))
+    with sandbox.Pool(size=1) as pool, sandbox.Session(pool=pool, isolation="namespaces") as session:
+        assert session.run("1").value == "1"
+        assert os.listdir(tmp_path) == []
+    assert made == []
+
+
 def test_no_kernel_is_handed_out_twice(own_pool):
     taken, lock = [], threading.Lock()
 
@@ -88,7 +123,7 @@ def test_a_closed_pool_leaves_no_process_and_hands_out_nothing(own_pool):
     own_pool.wait_full()
     pids = [*waiting(own_pool), own_pool._zygote.pid]
     own_pool.close()
-    for _ in range(100):
+    for _ in range(500):
         if not any(os.path.exists(f"/proc/{pid}") for pid in pids):
             break
         time.sleep(0.02)

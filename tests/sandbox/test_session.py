@@ -215,18 +215,30 @@ def test_closing_from_another_thread_ends_a_running_cell(session):
 def test_closing_ends_the_process(session):
     pid = session.pid
     session.close()
-    for _ in range(100):
+    for _ in range(500):
         if not os.path.exists(f"/proc/{pid}"):
             return
         time.sleep(0.02)
     pytest.fail("the kernel still runs")
 
 
-def test_interrupt_stops_the_cell_and_keeps_the_variables(session):
-    threading.Timer(0.3, session.interrupt).start()
-    result = session.run("x = 5\nwhile True:\n    try:\n        pass\n    except BaseException:\n        pass")
+def test_interrupt_stops_the_cell_and_keeps_the_variables(open_session):
+    begun = threading.Event()
+    session = open_session(functions={"begin": begun.set})
+    threading.Thread(target=lambda: (begun.wait(30), session.interrupt())).start()
+    result = session.run("x = 5\nbegin()\nwhile True:\n    try:\n        pass\n    except BaseException:\n        pass")
     assert result.error.name == "CellStopped"
     assert session.run("x").value == "5"
+
+
+def test_an_alarm_that_a_cell_left_behind_does_not_meet_the_kernel(open_session):
+    session = open_session(policy="off")
+    session.run(
+        "import signal\ndef late(*args): raise TimeoutError\nsignal.signal(signal.SIGALRM, late)\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)\nx = 1\nraise ValueError"
+    )
+    session.run("import time\ntime.sleep(0.3)")
+    assert session.run("x").value == "1"
 
 
 def test_a_kernel_that_dies_is_a_result_with_what_it_said(open_session):

@@ -7,7 +7,7 @@ import socket
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox import frames
@@ -68,12 +68,14 @@ def test_a_signed_part_that_is_not_an_object_is_refused(part):
         wire.unpack([DELIMITER, wire._sign(parts), *parts])
 
 
+@settings(deadline=None)
 @given(noise=st.lists(st.binary(max_size=50), max_size=10))
 def test_noise_is_always_a_wire_error(noise):
     with pytest.raises(WireError):
         Wire(KEY).unpack(noise)
 
 
+@settings(deadline=None)
 @given(bodies=st.lists(st.dictionaries(st.text(), st.integers() | st.text()), max_size=5), cut=st.integers(1, 20))
 def test_frames_come_out_whole_however_they_are_cut(bodies, cut):
     data = b"".join(frames.encode(body) for body in bodies)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox.errors import ProtocolViolation
-from sandbox.zmtp import Connection, HungUp
+from sandbox.zmtp import Connection, HungUp, connect
 
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(16) + b"\0" + bytes(31)
 READY = b"\x04\x06\x05READY"
@@ -23,6 +23,10 @@ def router(tmp_path):
     with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
         router.bind(f"ipc://{tmp_path}/s")
         yield router, f"ipc://{tmp_path}/s"
+
+
+def dial(endpoint, kind, *, max_message_bytes, seconds):
+    return Connection(connect(endpoint, seconds), kind, max_message_bytes=max_message_bytes, seconds=seconds)
 
 
 def wait(connection):
@@ -37,8 +41,8 @@ def test_messages_of_all_sizes_go_both_ways(tmp_path_factory, parts):
     directory = tmp_path_factory.mktemp("zmq")
     with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
         router.bind(f"ipc://{directory}/s")
-        connection = Connection(f"ipc://{directory}/s", "DEALER", max_message_bytes=10_000, seconds=5)
-        connection.send(parts)
+        connection = dial(f"ipc://{directory}/s", "DEALER", max_message_bytes=10_000, seconds=5)
+        connection.send_multipart(parts)
         identity, *received = router.recv_multipart()
         assert received == parts
         router.send_multipart([identity, *parts])
@@ -48,9 +52,9 @@ def test_messages_of_all_sizes_go_both_ways(tmp_path_factory, parts):
 
 def test_large_messages_go_both_ways(router):
     router, endpoint = router
-    connection = Connection(endpoint, "DEALER", max_message_bytes=100 << 20, seconds=5)
+    connection = dial(endpoint, "DEALER", max_message_bytes=100 << 20, seconds=5)
     big = bytes(range(256)) * 40_000
-    connection.send([b"small", big])
+    connection.send_multipart([b"small", big])
     identity, *parts = router.recv_multipart()
     assert parts == [b"small", big]
     router.send_multipart([identity, big, big])
@@ -61,7 +65,7 @@ def test_large_messages_go_both_ways(router):
 def test_a_subscription_reaches_a_publisher(tmp_path):
     with zmq.Context() as context, context.socket(zmq.XPUB) as publisher:
         publisher.bind(f"ipc://{tmp_path}/s")
-        connection = Connection(f"ipc://{tmp_path}/s", "SUB", max_message_bytes=1000, seconds=5)
+        connection = dial(f"ipc://{tmp_path}/s", "SUB", max_message_bytes=1000, seconds=5)
         assert publisher.recv() == b"\x01"
         publisher.send_multipart([b"topic", b"body"])
         assert wait(connection) == [b"topic", b"body"]
@@ -71,15 +75,15 @@ def test_a_subscription_reaches_a_publisher(tmp_path):
 def test_it_works_over_tcp():
     with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
         port = router.bind_to_random_port("tcp://127.0.0.1")
-        connection = Connection(f"tcp://127.0.0.1:{port}", "DEALER", max_message_bytes=1000, seconds=5)
-        connection.send([b"hello"])
+        connection = dial(f"tcp://127.0.0.1:{port}", "DEALER", max_message_bytes=1000, seconds=5)
+        connection.send_multipart([b"hello"])
         assert router.recv_multipart()[1:] == [b"hello"]
         connection.close()
 
 
 def test_the_end_of_a_connection_is_noticed(router):
     router, endpoint = router
-    connection = Connection(endpoint, "DEALER", max_message_bytes=1000, seconds=5)
+    connection = dial(endpoint, "DEALER", max_message_bytes=1000, seconds=5)
     assert connection.receive() is None
     router.close(linger=0)
     with pytest.raises(HungUp):
@@ -104,7 +108,7 @@ def impostor(tmp_path):
         thread = threading.Thread(target=serve)
         thread.start()
         try:
-            return Connection(f"ipc://{tmp_path}/s", "DEALER", max_message_bytes=1000, seconds=2)
+            return dial(f"ipc://{tmp_path}/s", "DEALER", max_message_bytes=1000, seconds=2)
         finally:
             thread.join()
 
@@ -156,5 +160,5 @@ def test_a_peer_that_does_not_read_is_a_violation(impostor, monkeypatch):
     connection = impostor(b"")
     connection._seconds = 0.1
     with pytest.raises(ProtocolViolation, match="does not take"):
-        connection.send([bytes(50 << 20)])
+        connection.send_multipart([bytes(50 << 20)])
     connection.close()

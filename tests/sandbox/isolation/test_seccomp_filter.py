@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from isolation_bpf import Call, decision
 
@@ -116,6 +116,7 @@ def test_every_unconditional_call_in_the_table_is_allowed(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHES)
+@settings(deadline=None)
 @given(args=st.tuples(*[st.integers(0, 2**64 - 1)] * 6), shape=st.sampled_from(SHAPES))
 def test_dangerous_calls_are_never_allowed(arch: str, args: tuple[int, ...], shape: Shape) -> None:
     for name, numbers in NEVER.items():
@@ -130,6 +131,7 @@ def test_old_calls_that_only_x86_has_are_refused() -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHES)
+@settings(deadline=None)
 @given(foreign=st.integers(0, 2**32 - 1), number=st.integers(0, 2**32 - 1))
 def test_calls_of_another_architecture_end_the_process(arch: str, foreign: int, number: int) -> None:
     if foreign != seccomp.AUDIT_ARCH[arch]:
@@ -141,12 +143,14 @@ def test_the_two_architectures_end_each_other() -> None:
         assert decision(built(arch, *NAMESPACES_TIER), Call(seccomp.AUDIT_ARCH[other], 0)) == "kill"
 
 
+@settings(deadline=None)
 @given(number=st.integers(seccomp.X32, 2**32 - 1))
 def test_x32_calls_end_the_process(number: int) -> None:
     assert decision(built("x86_64", *NAMESPACES_TIER), Call(seccomp.AUDIT_ARCH["x86_64"], number)) == "kill"
 
 
 @pytest.mark.parametrize("arch", ARCHES)
+@settings(deadline=None)
 @given(flags=st.integers(0, 2**64 - 1))
 def test_clone_makes_no_namespaces_and_processes_only_when_allowed(arch: str, flags: int) -> None:
     odd = flags & (0x7E020000 | 0x8000 | 0x2000 | 0x1000)
@@ -175,6 +179,7 @@ def test_processes_and_metadata_are_only_for_a_world_of_ones_own(arch: str, grou
 
 
 @pytest.mark.parametrize("arch", ARCHES)
+@settings(deadline=None)
 @given(family=st.integers(0, 50), kind=st.integers(0, 15), flags=st.sampled_from([0, 0o4000, 0o2000000, 0o2004000]))
 def test_socket_pairs_are_unix_streams_only(arch: str, family: int, kind: int, flags: int) -> None:
     got = decide(arch, "socketpair", family, kind | flags)
@@ -191,6 +196,7 @@ def test_some_refusals_are_ones_that_callers_can_live_with(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHES)
+@settings(deadline=None)
 @given(target=st.integers(-(2**31), 2**31 - 1))
 def test_signals_reach_nobody_else_when_a_pid_is_given(arch: str, target: int) -> None:
     for name in ("kill", "tgkill"):
@@ -226,6 +232,7 @@ def test_calls_are_allowed_with_listed_arguments_only(
 
 
 @pytest.mark.parametrize("arch", ARCHES)
+@settings(deadline=None)
 @given(value=st.integers(0, 2**32 - 1))
 def test_a_kernel_cannot_arrange_to_outlive_its_parent(arch: str, value: int) -> None:
     assert decide(arch, "prctl", 1, value) == ("allow" if value == 9 else errno.EPERM)
@@ -249,6 +256,7 @@ def test_socket_options_are_listed(arch: str) -> None:
         assert decide(arch, "setsockopt", 3, level, option) == errno.EPERM
 
 
+@settings(deadline=None)
 @given(args=st.tuples(*[st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 64))] * 6), shape=st.sampled_from(SHAPES))
 def test_both_architectures_decide_alike(args: tuple[int, ...], shape: Shape) -> None:
     for name, row in EVERY.items():

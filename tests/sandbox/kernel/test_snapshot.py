@@ -21,7 +21,7 @@ import hypothesis.strategies as st
 import numpy
 import pandas
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from sandbox.kernel import previews
 from sandbox.kernel import snapshot as module
@@ -637,6 +637,7 @@ plain = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(plain, st.integers(0, 200))
 def test_a_value_is_exact_and_within_its_budget(thing: Any, value_bytes: int) -> None:
     encoded = len(json.dumps(thing, separators=(",", ":"), ensure_ascii=False).encode())
@@ -650,6 +651,7 @@ def test_a_value_is_exact_and_within_its_budget(thing: Any, value_bytes: int) ->
 unquoted = st.text(st.characters(exclude_characters="'\"…"))  # which quotes stand around a text depends on all of it
 
 
+@settings(deadline=None)
 @given(st.recursive(unquoted | st.integers(), lambda inner: st.lists(inner) | st.tuples(inner, inner)))
 def test_a_preview_is_the_repr_or_its_beginning(thing: Any) -> None:
     preview, whole = look(thing, preview_chars=30)["preview"], repr(thing)

@@ -9,7 +9,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 
 from sandbox.kernel.views import TextView
 
@@ -34,6 +34,7 @@ def outcome(act: Any) -> Any:
         return type(error)
 
 
+@settings(deadline=None)
 @given(texts, steps)
 @example("", 4)
 def test_a_view_reads_as_the_text_does(text: str, step: int) -> None:
@@ -50,6 +51,7 @@ def test_a_view_reads_as_the_text_does(text: str, step: int) -> None:
     assert [seen[i] for i in range(len(text))] == list(text)
 
 
+@settings(deadline=None)
 @given(texts, bounds, bounds, st.none() | st.integers(-5, 5), steps)
 def test_indices_and_slices_are_those_of_the_text(text: str, a: Any, b: Any, c: Any, step: int) -> None:
     assert outcome(lambda: view(text, step)[a:b:c]) == outcome(lambda: text[a:b:c])
@@ -57,6 +59,7 @@ def test_indices_and_slices_are_those_of_the_text(text: str, a: Any, b: Any, c: 
         assert outcome(lambda: view(text, step)[a]) == outcome(lambda: text[a])
 
 
+@settings(deadline=None)
 @given(texts, needles, bounds, bounds, steps)
 @example("aaaaa", "aa", None, None, 4)
 @example("ab" * 100, "b" + "ab" * 40, 3, None, 4)
@@ -73,6 +76,7 @@ def test_finding_gives_what_the_text_gives(text: str, needle: str, a: Any, b: An
     assert (needle in view(text, step)) == (needle in text)
 
 
+@settings(deadline=None)
 @given(texts, st.integers(0, 60), st.integers(1, 30), steps)
 def test_what_is_in_the_text_is_found_in_the_view(text: str, start: int, length: int, step: int) -> None:
     needle, seen = text[start : start + length], view(text * 3, step)
@@ -82,6 +86,7 @@ def test_what_is_in_the_text_is_found_in_the_view(text: str, start: int, length:
     assert seen.find(view(needle)) == (text * 3).find(needle)  # type: ignore[arg-type]
 
 
+@settings(deadline=None)
 @given(texts, st.booleans(), steps)
 @example("a\r" + "\n" * 9 + "long line without an end", False, 4)
 @example("\r\n" * 20, True, 5)
@@ -89,6 +94,7 @@ def test_lines_are_those_of_splitlines(text: str, keepends: bool, step: int) -> 
     assert list(view(text, step).lines(keepends)) == text.splitlines(keepends)
 
 
+@settings(deadline=None)
 @given(texts, texts, steps)
 def test_equality_and_hash_are_those_of_the_text(text: str, other: str, step: int) -> None:
     seen = view(text, step)
@@ -136,6 +142,7 @@ PATTERNS = [
 ]
 
 
+@settings(deadline=None)
 @given(texts, st.sampled_from(PATTERNS), st.integers(4, 10), steps)
 def test_matches_are_those_of_the_text(text: str, pattern: str, longest: int, step: int) -> None:
     def facts(match: Any) -> Any:
@@ -151,6 +158,7 @@ def test_matches_are_those_of_the_text(text: str, pattern: str, longest: int, st
     assert (None if first is None else facts(first)) == (expected[0] if expected else None)
 
 
+@settings(deadline=None)
 @given(st.text("ab", min_size=1, max_size=400), st.sampled_from(["a*", "[ab]+", "(?:ab)+", "a+b?", "b(?=a)", "^a|b$"]))
 def test_a_match_longer_than_its_window_is_found_whole(text: str, pattern: str) -> None:
     spans = [match.span() for match in view(text, 4).finditer(pattern, longest=4)]
@@ -169,6 +177,7 @@ def test_a_match_knows_its_groups_and_positions() -> None:
     assert view("ABC").search("b", re.IGNORECASE) is not None
 
 
+@settings(deadline=None)
 @given(texts, needles)
 def test_other_methods_of_str_work_too(text: str, needle: str) -> None:
     seen = view(text)

@@ -1,0 +1,149 @@
+"""Running the cell of one request, and putting together what is said about it."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import mmap
+import os
+import time
+import types
+from dataclasses import dataclass
+from typing import Any
+
+from .. import policy
+from ..wire import Message
+from . import display
+from .cells import Cells, Failure, Refused, failure, interrupted
+from .outgoing import Outgoing
+from .stopping import Stopping
+from .streams import Printed
+
+_RESERVE_BYTES = 4 << 20
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the reply to a request will say."""
+
+    content: dict[str, Any]
+    facts: dict[str, Any]
+    """What our own host wants to know beside it."""
+
+    failed: bool
+
+
+class Execution:
+    """The cells of one kernel, with what they may use and what they print."""
+
+    def __init__(
+        self, outgoing: Outgoing, stopping: Stopping, *, output_bytes: int, mode: policy.Mode, rich: bool
+    ) -> None:
+        self._outgoing = outgoing
+        self._stopping = stopping
+        self._rich = rich
+        self._pid = os.getpid()
+        self._warnings: list[str] = []
+        self._reserve: mmap.mmap | None = mmap.mmap(-1, _RESERVE_BYTES)
+        self.printed = Printed(outgoing.stream)
+        self.cells = Cells()
+        self.output_bytes = output_bytes
+        self.mode = mode
+        self.reserved: dict[str, Any] = {}
+        """Names that belong to the session, with their values: put back after every cell."""
+
+    def apply_policy(self) -> None:
+        """Review cells from now on, if the mode says so."""
+        self.cells.review = None if self.mode == "off" else self._review
+
+    def run(self, message: Message) -> Outcome:
+        """Run the cell of a request to its end."""
+        code = message.content.get("code", "")
+        silent = bool(message.content.get("silent"))
+        if self._rich and not silent:
+            count = self.cells.count + 1
+            self._outgoing.publish("execute_input", {"code": code, "execution_count": count}, message)
+        self.printed.begin(self.output_bytes)
+        self._warnings.clear()
+        began = time.perf_counter()
+        failed: Failure | None = None
+        self._stopping.begin()
+        try:
+            value = self.cells.run(code)
+            if value is not None and not silent:
+                self._publish_value(value, message)
+                del value
+        except SystemExit as error:
+            if isinstance(error.code, str):
+                self.printed.write("stderr", error.code + "\n")
+        except BaseException as error:
+            self._make_room()
+            failed = failure(error)
+            del error
+        self._stopping.end()
+        if os.getpid() != self._pid:
+            os._exit(0)  # a child that the cell forked has come to the end of the cell
+        return self._outcome(message, failed, began)
+
+    def abandoned(self, message: Message, frame: types.FrameType | None) -> Outcome:
+        """The cell of that request was stopped in this frame."""
+        self.cells.forget_loop()
+        stopped_by_host = self._stopping.by_host
+        why = None if stopped_by_host else interrupted(frame, "CellStopped", "the cell was stopped from outside")
+        return self._outcome(message, why, None)
+
+    def display(self, *values: Any) -> None:
+        """Show values in a notebook."""
+        self.printed.flush()
+        for value in values:
+            data = display.bundle(value, rich=True, max_chars=self.output_bytes)
+            content = {"data": data, "metadata": {}, "transient": {}}
+            self._outgoing.publish("display_data", content, self._outgoing.request)
+
+    def _outcome(self, message: Message, failed: Failure | None, began: float | None) -> Outcome:
+        self.cells.namespace.update(self.reserved)
+        self.printed.flush()
+        if self._reserve is None:
+            with contextlib.suppress(OSError):
+                self._reserve = mmap.mmap(-1, _RESERVE_BYTES)
+        content: dict[str, Any] = {
+            "status": "ok",
+            "execution_count": self.cells.count,
+            "user_expressions": {},
+            "payload": [],
+        }
+        facts: dict[str, Any] = {
+            "dropped": self.printed.dropped,
+            "warnings": self._warnings[:],
+            "stopped": self._stopping.by_host,
+        }
+        if failed is not None:
+            error = {"ename": failed.name, "evalue": failed.message, "traceback": failed.traceback.splitlines()}
+            if self._rich:
+                self._outgoing.publish("error", error, message)
+            content |= {"status": "error", **error}
+            facts |= {"line": failed.line, "limit": failed.limit}
+        if began is not None:
+            facts["seconds"] = time.perf_counter() - began
+        return Outcome(content, facts, failed is not None)
+
+    def _make_room(self) -> None:
+        """Room to speak, should memory be what is missing."""
+        if self._reserve is not None:
+            self._reserve.close()
+            self._reserve = None
+
+    def _publish_value(self, value: Any, message: Message) -> None:
+        data = display.bundle(value, rich=self._rich, max_chars=self.output_bytes)
+        self.printed.flush()
+        content = {"data": data, "metadata": {}, "execution_count": self.cells.count}
+        self._outgoing.publish("execute_result", content, message)
+
+    def _review(self, tree: ast.Module, source: str) -> None:
+        refusals = policy.review(tree, frozenset(self.reserved))
+        if not refusals:
+            return
+        if self.mode == "warn":
+            self._warnings.extend(str(refusal) for refusal in refusals)
+        else:
+            raise Refused(policy.explain(refusals, source))

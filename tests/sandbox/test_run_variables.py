@@ -1,0 +1,134 @@
+"""Variables that come along with a cell's result: the same as `variables()` says, after every ending of a cell."""
+
+from __future__ import annotations
+
+import pytest
+
+import sandbox
+from sandbox import Limits
+from sandbox.collect import COMM, Collector
+from sandbox.wire import Message
+
+
+def stop():
+    raise sandbox.StopCell
+
+
+def test_they_are_what_variables_says(open_session):
+    session = open_session(inputs={"doc": "text"}, functions={"stop": stop})
+    result = session.run("total = sum(range(10))\nnames = ['a', 'b']\nprint(total)", variables=True)
+    assert result.variables == session.variables()
+    assert list(result.variables) == ["doc", "total", "names"]
+    assert (result.variables["total"].value, result.variables["names"].value) == (45, ["a", "b"])
+
+
+def test_they_come_only_where_they_are_asked_for(session):
+    assert session.run("x = 1").variables is None
+    assert session.run("x = 1", variables=True).variables["x"].value == 1
+
+
+def test_what_a_later_cell_changes_inside_a_value_is_seen(session):
+    session.run("rows = [1]\nby_name = {'a': [1]}", variables=True)
+    seen = session.run("rows.append(2)\nby_name['a'][0] = 5", variables=True).variables
+    assert (seen["rows"].value, seen["by_name"].value) == ([1, 2], {"a": [5]})
+    assert "rows" not in session.run("del rows", variables=True).variables
+
+
+@pytest.mark.parametrize("code", ["x = 1\n1 / 0", "x = 1\nimport sys\nsys.exit()", "x = 1\nstop()\nx = 2"])
+def test_they_come_after_a_cell_that_did_not_get_to_its_end(open_session, code):
+    session = open_session(functions={"stop": stop})
+    assert session.run(code, variables=True).variables["x"].value == 1
+
+
+def test_they_come_after_a_cell_that_ran_out_of_time(open_session):
+    session = open_session(limits=Limits(cell_seconds=1.0))
+    result = session.run(
+        "x = 1\nwhile True:\n    try:\n        pass\n    except BaseException:\n        pass", variables=True
+    )
+    assert isinstance(result.limit, sandbox.CellTimeLimit)
+    assert result.limit.survived
+    assert result.variables["x"].value == 1
+
+
+def test_they_come_after_a_cell_that_ran_out_of_memory(open_session):
+    session = open_session(limits=Limits(memory_bytes=64 << 20))
+    result = session.run("x = 1\nkept = []\nwhile True: kept.append(bytearray(1 << 20))", variables=True)
+    assert isinstance(result.limit, sandbox.MemoryLimit)
+    assert session.alive
+    assert result.variables is None or result.variables["x"].value == 1
+
+
+def test_there_are_none_when_the_kernel_is_gone(open_session):
+    session = open_session(policy="off")
+    result = session.run("x = 1\nimport os\nos._exit(1)", variables=True)
+    assert isinstance(result.death, sandbox.KernelDied)
+    assert result.variables is None
+
+
+def test_a_refused_cell_brings_them_too(session):
+    session.run("x = 1")
+    result = session.run("().__class__.__mro__", variables=True)
+    assert result.error.name == "Refused"
+    assert result.variables["x"].value == 1
+
+
+def test_very_many_large_values_are_not_too_much_for_one_message(open_session):
+    session = open_session(policy="off", limits=Limits(output_bytes=1000))
+    code = "for number in range(600):\n    globals()[f'v{number}'] = 'é' * 4900"
+    result = session.run(code, variables=True)
+    assert result.ok, result
+    assert session.alive
+    assert len(result.variables) == 500  # `number` among them
+    assert result.variables["v0"].value == "é" * 4900
+    assert result.variables["v498"].preview.startswith("'éé")
+
+
+@pytest.mark.xdist_group("jupyter")
+def test_a_kernel_of_another_make_is_asked_for_them(open_session):
+    session = open_session(kernel_name="python3")
+    assert session.run("x = [1, 2]", variables=True).variables["x"].value == [1, 2]
+
+
+async def test_an_asynchronous_session_brings_them_too(pool):
+    async def ask():
+        return 7
+
+    async with sandbox.AsyncSession(functions={"ask": ask}, pool=pool) as session:
+        result = await session.run("x = ask()", variables=True)
+        assert result.variables["x"].value == 7
+        assert result.variables == await session.variables()
+
+
+_HOSTILE = {
+    "text": "all of them",
+    "a list": [1],
+    "variables that are text": {"variables": "all of them"},
+    "junk": {"variables": [5, None, {}, {"name": 5}, {"name": "\ud800", "type": 7, "size": ["x"], "preview": {}}]},
+    "endless": {"variables": [{"name": f"v{number}", "preview": "x" * 200_000} for number in range(3000)]},
+}
+
+
+@pytest.mark.parametrize("forged", _HOSTILE)
+def test_a_forged_account_is_checked_as_any_other(forged):
+    got = Collector(Limits())
+    got.request = "1"
+    facts = {"variables": _HOSTILE[forged]}
+    got.shell(Message("execute_reply", {}, {"msg_id": "1"}, {"status": "ok"}, {COMM: facts}), 100)
+    found = got.variables
+    assert found is None or len(found) <= 2000
+    for name, one in (found or {}).items():
+        assert isinstance(name, str)
+        assert len((name + one.type + one.preview).encode()) <= 300_000
+
+
+def test_a_kernel_that_never_ends_its_account_is_ended(open_session):
+    session = open_session(policy="off", limits=Limits(cell_seconds=0.5))
+    result = session.run(
+        "import gc, signal, time\n"
+        "kernel = next(o for o in gc.get_objects() if type(o).__name__ == 'Kernel')\n"
+        "signal.signal(signal.SIGUSR1, signal.SIG_IGN)\n"
+        "kernel._variables = lambda options: time.sleep(60)\n",
+        variables=True,
+    )
+    assert isinstance(result.limit, sandbox.CellTimeLimit)
+    assert not session.alive
