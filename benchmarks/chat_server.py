@@ -1,59 +1,101 @@
 """A chat-completions server on 127.0.0.1 that thinks for a set time: `python chat_server.py 0.05` prints its port.
 
-Only the standard library, in a process of its own, so that a benchmark measures its client. Stops when stdin ends.
-`GET /stats` tells how many requests there were, and how many of them at once at the most.
+Only the standard library, in a process of its own, and with as little work a request as can be: a benchmark measures
+its client. Waits with `select`, whose clock is finer than a millisecond. Stops when stdin ends. `GET /stats` tells how
+many requests there were, and how many of them at once at the most.
 """
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import json
+import selectors
+import socket
 import sys
+import time
+from collections import deque
 from typing import Any
 
 
-class Counts:
-    """What the server has seen."""
+class ChatServer:
+    """Answers each request after the delay: in the order they came, so one queue is enough. Connections are kept."""
 
-    served = 0
-    busy = 0
-    most = 0
-    connections = 0
+    def __init__(self, delay: float) -> None:
+        self.delay = delay
+        self.reply = _response(_completion("ok"))
+        self.waiting: deque[tuple[float, socket.socket]] = deque()
+        self.buffers: dict[socket.socket, bytes] = {}
+        self.served = self.most = self.connections = 0
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self.listener.setblocking(False)
+        self.selector = selectors.SelectSelector()
+        self.selector.register(self.listener, selectors.EVENT_READ, self.accept)
 
+    @property
+    def port(self) -> int:
+        port: int = self.listener.getsockname()[1]
+        return port
 
-class Chat(asyncio.Protocol):
-    """One connection: requests in, one answer to each after the delay. The connection is kept."""
+    def serve(self) -> None:
+        """Until stdin ends."""
+        self.selector.register(sys.stdin, selectors.EVENT_READ, None)
+        while True:
+            pause = max(0.0, self.waiting[0][0] - time.monotonic()) if self.waiting else None
+            for key, _ in self.selector.select(pause):
+                if key.data is None:
+                    return
+                key.data(key.fileobj)
+            self.answer()
 
-    def __init__(self, counts: Counts, delay: float, body: bytes) -> None:
-        self.counts, self.delay = counts, delay
-        self.reply = _response(body)
-        self.buffer = b""
+    def accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                connection, _ = listener.accept()
+                connection.setblocking(False)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self.connections += 1
+                self.buffers[connection] = b""
+                self.selector.register(connection, selectors.EVENT_READ, self.read)
 
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-        self.counts.connections += 1
+    def read(self, connection: socket.socket) -> None:
+        try:
+            data = connection.recv(65536)
+        except ConnectionError:
+            data = b""
+        if not data:
+            self.selector.unregister(connection)
+            del self.buffers[connection]
+            connection.close()
+            return
+        self.buffers[connection] += data
+        while self.take(connection):
+            pass
 
-    def data_received(self, data: bytes) -> None:
-        self.buffer += data
-        while (end := self.buffer.find(b"\r\n\r\n")) >= 0:
-            head = self.buffer[:end].lower()
-            length = int(head.partition(b"content-length:")[2].partition(b"\r\n")[0] or 0)
-            if len(self.buffer) < end + 4 + length:
-                return
-            self.buffer = self.buffer[end + 4 + length :]
-            if head.startswith(b"get "):
-                counts = {"served": self.counts.served, "most": self.counts.most}
-                self.transport.write(_response(json.dumps(counts | {"connections": self.counts.connections}).encode()))
-                continue
-            self.counts.busy += 1
-            self.counts.most = max(self.counts.most, self.counts.busy)
-            asyncio.get_running_loop().call_later(self.delay, self.answer)
+    def take(self, connection: socket.socket) -> bool:
+        """One request from what has come, if it is all there."""
+        buffer = self.buffers[connection]
+        end = buffer.find(b"\r\n\r\n")
+        head = buffer[: max(end, 0)].lower()
+        size = end + 4 + int(head.partition(b"content-length:")[2].partition(b"\r\n")[0] or 0)
+        if end < 0 or len(buffer) < size:
+            return False
+        self.buffers[connection] = buffer[size:]
+        if head.startswith(b"get "):
+            counts = {"served": self.served, "most": self.most, "connections": self.connections}
+            connection.send(_response(json.dumps(counts).encode()))
+        else:
+            self.waiting.append((time.monotonic() + self.delay, connection))
+            self.most = max(self.most, len(self.waiting))
+        return True
 
     def answer(self) -> None:
-        self.counts.busy -= 1
-        self.counts.served += 1
-        if not self.transport.is_closing():
-            self.transport.write(self.reply)
+        """Whatever has waited long enough."""
+        now = time.monotonic()
+        while self.waiting and self.waiting[0][0] <= now:
+            _, connection = self.waiting.popleft()
+            self.served += 1
+            with contextlib.suppress(OSError):  # who asked may be gone
+                connection.send(self.reply)
 
 
 def _response(body: bytes) -> bytes:
@@ -69,14 +111,7 @@ def _completion(text: str) -> bytes:
     return json.dumps(answer).encode()
 
 
-async def serve(delay: float) -> None:
-    loop = asyncio.get_running_loop()
-    counts, body = Counts(), _completion("ok")
-    server = await loop.create_server(lambda: Chat(counts, delay, body), "127.0.0.1", 0, backlog=1024)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    async with server:
-        await loop.run_in_executor(None, sys.stdin.read)
-
-
 if __name__ == "__main__":
-    asyncio.run(serve(float(sys.argv[1])))
+    server = ChatServer(float(sys.argv[1]))
+    print(server.port, flush=True)
+    server.serve()

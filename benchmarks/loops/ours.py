@@ -54,7 +54,9 @@ class Ours(Pooled):
     def __init__(self, cells: tuple[str, ...]) -> None:
         from rlm.models.scripted import scripted_lm
 
-        self.lm = scripted_lm([reply(cell) for cell in (*cells, self.submit)])
+        # An answer is refused here before any code has read the long input.
+        reading = (f"size = len(doc)\n{cells[0]}", *cells[1:])
+        self.lm = scripted_lm([reply(cell) for cell in (*reading, self.submit)])
 
     def run(self) -> Any:
         import dspy

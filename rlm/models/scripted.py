@@ -83,10 +83,13 @@ def scripted_lm(script: Script, name: str = "scripted/main") -> Any:
 
 
 def load_script(path: Path) -> dict[str, Script]:
-    """The scripts in a file, by role: main, sub, extraction."""
-    import yaml
+    """The scripts in a file, by role: main, sub, extraction. Raises `ValueError`."""
+    from .. import yaml12
 
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    try:
+        content = yaml12.load(path.read_text(encoding="utf-8-sig"))
+    except yaml12.YamlError as error:
+        raise ValueError(f"{path}: {error}") from None
     if not isinstance(content, dict) or not set(content) <= {"main", "sub", "extraction"}:
         raise ValueError(f"{path}: a script is a mapping with main, sub and extraction")
     for role, script in content.items():

@@ -1,0 +1,197 @@
+"""One connection to a server: a plain socket or TLS, which can be used in one event loop after another.
+
+It belongs to the loop that used it last until that is closed; no other touches it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import socket
+import ssl
+from typing import Any, NamedTuple
+
+_RECEIVE = 64 * 1024
+
+
+class Origin(NamedTuple):
+    """Where a server is."""
+
+    tls: bool
+    host: str
+    port: int
+
+
+@functools.cache
+def _tls_context() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+class Connection:
+    """One connection. Whoever has it has it alone; `close` may be called at any time."""
+
+    def __init__(self, origin: Origin, sock: socket.socket) -> None:
+        self.origin = origin
+        self.idle_since = 0.0
+        self._socket = sock
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiter: asyncio.Future[bytes] | None = None
+        self._tls: ssl.SSLObject | None = None
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+
+    @classmethod
+    async def open(cls, origin: Origin, seconds: float) -> Connection:
+        """Connect to the first address that answers in that time. Raises `OSError`, which `TimeoutError` is, too."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await cls._open(origin, seconds)
+        except TimeoutError:
+            raise TimeoutError(f"no connection to {origin.host}:{origin.port} in {seconds:g} seconds") from None
+
+    @classmethod
+    async def _open(cls, origin: Origin, seconds: float) -> Connection:
+        last: OSError | None = None
+        for family, kind, protocol, address in await _addresses(origin):
+            sock = socket.socket(family, kind, protocol)
+            try:
+                sock.setblocking(False)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                await asyncio.get_running_loop().sock_connect(sock, address)
+                connection = cls(origin, sock)
+                if origin.tls:
+                    await connection._greet(seconds)
+                return connection
+            except OSError as error:
+                sock.close()
+                last = error
+            except BaseException:
+                sock.close()
+                raise
+        raise last or OSError(f"{origin.host} has no address")
+
+    async def send(self, data: bytes, seconds: float) -> None:
+        """Send all of it. Raises `TimeoutError` when the server does not take it in that time."""
+        if self._tls is not None:
+            self._tls.write(data)
+            data = self._outgoing.read()
+        await self._send(data, seconds)
+
+    async def receive(self, seconds: float) -> bytes:
+        """Some bytes, if any come in that time; none when the server has closed the connection."""
+        if self._tls is None:
+            return await self._receive(seconds)
+        while True:
+            try:
+                return self._tls.read(_RECEIVE)
+            except ssl.SSLWantReadError:
+                await self._exchange(seconds)
+            except ssl.SSLZeroReturnError:
+                return b""
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing has come since the last answer, not even the end: only then it can be used again."""
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop it belongs to; None if any may have it."""
+        return None if self._loop is None or self._loop.is_closed() else self._loop
+
+    def close(self) -> None:
+        """Close it, at once and without a word to the server. Called in its loop."""
+        self._unwatch()
+        self._socket.close()
+
+    def abandon(self) -> None:
+        """Close this process's end of it, which is another's, and its loop as well."""
+        self._socket.close()
+
+    async def _greet(self, seconds: float) -> None:
+        """The handshake of TLS, with the certificate checked."""
+        context = _tls_context()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=self.origin.host)
+        while True:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                await self._exchange(seconds)
+            else:
+                return await self._send(self._outgoing.read(), seconds)
+
+    async def _exchange(self, seconds: float) -> None:
+        """Send what TLS has to say, and give it what the server says."""
+        await self._send(self._outgoing.read(), seconds)
+        data = await self._receive(seconds)
+        if data:
+            self._incoming.write(data)
+        else:
+            self._incoming.write_eof()
+
+    async def _send(self, data: bytes, seconds: float) -> None:
+        try:
+            sent = self._socket.send(data) if data else 0
+        except BlockingIOError:
+            sent = 0
+        if sent < len(data):
+            async with asyncio.timeout(seconds):
+                await asyncio.get_running_loop().sock_sendall(self._socket, memoryview(data)[sent:])
+
+    async def _receive(self, seconds: float) -> bytes:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._unwatch()
+            loop.add_reader(self._socket.fileno(), self._arrived)
+            self._loop = loop
+        waiter: asyncio.Future[bytes] = loop.create_future()
+        self._waiter = waiter
+        timer = loop.call_later(seconds, _late, waiter, seconds)
+        try:
+            return await waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+
+    def _arrived(self) -> None:
+        """Something has come, or the end has."""
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            self._unwatch()  # it is for whoever receives next; until then it would be reported again and again
+            return
+        try:
+            waiter.set_result(self._socket.recv(_RECEIVE))
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            waiter.set_exception(error)
+
+    def _unwatch(self) -> None:
+        loop, self._loop = self.loop, None
+        if loop is not None:
+            loop.remove_reader(self._socket.fileno())
+
+
+def _late(waiter: asyncio.Future[bytes], seconds: float) -> None:
+    if not waiter.done():
+        waiter.set_exception(TimeoutError(f"nothing came for {seconds:g} seconds"))
+
+
+async def _addresses(origin: Origin) -> list[tuple[int, int, int, Any]]:
+    """Where to connect. A plain number is not looked up, which would cost a thread."""
+    try:
+        return _looked_up(origin, socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        return await asyncio.get_running_loop().run_in_executor(None, _looked_up, origin, 0)
+
+
+def _looked_up(origin: Origin, flags: int) -> list[tuple[int, int, int, Any]]:
+    found = socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM, flags=flags)
+    return [(family, kind, protocol, address) for family, kind, protocol, _, address in found]

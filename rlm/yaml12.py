@@ -1,0 +1,150 @@
+"""YAML as this project reads it: the core schema of YAML 1.2, which is what editors check with.
+
+`no` is text, and so is `2026-11-16`. No tags beyond the plain ones, no aliases (so no document that grows when it is
+read), no key twice. `compose` gives the nodes with their places, for files whose mistakes are pointed at; `load` gives
+the values.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+from yaml.composer import Composer, ComposerError
+from yaml.events import AliasEvent
+from yaml.parser import Parser
+from yaml.reader import Reader, ReaderError
+from yaml.resolver import BaseResolver
+from yaml.scanner import Scanner
+
+_MAX_DEPTH = 40
+_TAG = "tag:yaml.org,2002:"
+
+
+class YamlError(ValueError):
+    """A text that cannot be read; line and column are counted from 1."""
+
+    def __init__(self, message: str, line: int, column: int) -> None:
+        super().__init__(f"line {line}, column {column}: {message}")
+        self.message, self.line, self.column = message, line, column
+
+
+def load(text: str) -> Any:
+    """The values in a text. Raises `YamlError`."""
+    node = compose(text)
+    return None if node is None else _value(node)
+
+
+def compose(text: str) -> Any:
+    """The nodes of a text, or None if it is empty. Raises `YamlError`."""
+    try:
+        return _Loader(text).get_single_node()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        message = _readable(error.problem or error.context or "this is not YAML")
+        raise YamlError(message, mark.line + 1 if mark else 1, mark.column + 1 if mark else 1) from None
+    except ReaderError as error:
+        message = f"a character that YAML does not allow (U+{error.character:04X})"
+        before = text[: error.position]
+        raise YamlError(message, before.count("\n") + 1, len(before) - before.rfind("\n")) from None
+
+
+def is_text(node: Any) -> bool:
+    """Whether a node is a text, as a key must be."""
+    return isinstance(node, yaml.ScalarNode) and node.tag == f"{_TAG}str"
+
+
+def scalar(node: Any) -> Any:
+    """The value of a node that holds neither a list nor a mapping. Raises `YamlError`."""
+    tag, text = node.tag.removeprefix(_TAG), node.value
+    try:
+        match tag:
+            case "str":
+                return text
+            case "null":
+                return None
+            case "bool":
+                return {"true": True, "false": False}[text.lower()]
+            case "int":
+                return int(text, 0) if text[:2] in ("0x", "0o") else int(text)
+            case "float":
+                return float(text.replace(".inf", "inf").replace(".nan", "nan")) if text[-1:].isalpha() else float(text)
+    except (ValueError, KeyError):
+        pass
+    raise _at(node, f"{text[:40]!r} cannot be read as a value")
+
+
+def _value(node: Any) -> Any:
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(one) for one in node.value]
+    if not isinstance(node, yaml.MappingNode):
+        return scalar(node)
+    made: dict[str, Any] = {}
+    for key, value in node.value:
+        if not is_text(key):
+            raise _at(key, "a key is text; put it into quotes")
+        if key.value in made:
+            raise _at(key, f"{key.value!r} is here already; keep one")
+        made[key.value] = _value(value)
+    return made
+
+
+def _at(node: Any, message: str) -> YamlError:
+    return YamlError(message, node.start_mark.line + 1, node.start_mark.column + 1)
+
+
+class _Resolver(BaseResolver):
+    """What plain words mean: the core schema of YAML 1.2."""
+
+
+for _name, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        list("-+.0123456789"),
+    ),
+):
+    _Resolver.add_implicit_resolver(_TAG + _name, re.compile(f"^(?:{_pattern})$"), _first)
+
+
+class _Loader(Reader, Scanner, Parser, Composer, _Resolver):
+    """PyYAML up to the tree of nodes; nothing is constructed."""
+
+    def __init__(self, text: str) -> None:
+        Reader.__init__(self, text)
+        Scanner.__init__(self)
+        Parser.__init__(self)
+        Composer.__init__(self)
+        BaseResolver.__init__(self)
+        self._depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, AliasEvent):
+            message = f"*{event.anchor}: aliases are not read here; write the value again"
+            mark: Any = event.start_mark
+            raise ComposerError(None, None, message, mark)
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise ComposerError(None, None, f"nested more than {_MAX_DEPTH} deep", event.start_mark)
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
+
+
+def _readable(message: str) -> str:
+    """PyYAML's words for the mistakes that are made most, with what to do about them."""
+    if "mapping values are not allowed" in message:
+        return "a second ': ' in this line; put a text that holds ': ' into quotes"
+    if "cannot start any token" in message and "\\t" in message:
+        return "a tab; indent with spaces"
+    if "could not find expected ':'" in message:
+        return "a key without ':'"
+    if "expected a single document" in message or "found another document" in message:
+        return "a second document ('---'); a file holds one"
+    return message

@@ -1,0 +1,288 @@
+"""What goes wrong when a model is asked: each fault has its kind, its patience and its words, both ways."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import email.utils
+import json
+import socket
+import time
+
+import pytest
+from loopback_chat import Play, completion, error
+
+from rlm.models import http1
+from rlm.models.ask import Backoff, ModelError, ask
+from rlm.models.connections import connections
+
+KEY = "sk-very-secret-key"
+QUICK = Backoff(first=0.02)
+
+
+@pytest.fixture(params=["direct", "dspy"])
+def way(request):
+    return request.param
+
+
+async def failed(lm, **options):
+    with pytest.raises(ModelError) as caught:
+        await ask(lm, [("user", "x")], **{"backoff": QUICK} | options)
+    message = str(caught.value)
+    assert KEY not in message
+    assert lm.model in message
+    assert caught.value.__cause__ is caught.value.__context__ is None  # which could say more than the message
+    return caught.value
+
+
+async def test_a_rate_limit_passes(chat, lm_for, way):
+    limit = Play(429, error("slow down", "rate_limit_exceeded"), {"Retry-After": "0.2"})
+    chat.plays = [limit, limit, Play()]
+    answer = await ask(lm_for(chat.url, way), [("user", "x")], backoff=QUICK)
+    assert answer.text == "ok"
+    assert answer.waited >= 0.4
+    assert len(chat.requests) == 3
+    assert {got.direct for got in chat.requests} == {way == "direct"}
+
+
+async def test_a_date_to_wait_for(chat, lm_for, way):
+    date = email.utils.format_datetime(datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=2), usegmt=True)
+    chat.plays = [Play(503, error("down for repairs"), {"Retry-After": date})]
+    fault = await failed(lm_for(chat.url, way))
+    assert "it asks to wait 7," in str(fault)
+
+
+async def test_a_rate_limit_that_stays(chat, lm_for, way):
+    chat.plays = [Play(429, error("slow down", "rate_limit_exceeded"))]
+    fault = await failed(lm_for(chat.url, way))
+    assert fault.kind == "rate"
+    assert "too many requests, 3 times" in str(fault)
+    assert "slow down" in str(fault)
+    assert chat.url in str(fault)
+    assert fault.waited > 0
+    assert len(chat.requests) == 3
+
+
+async def test_retries_are_as_many_as_the_model_says(chat, lm_for, way):
+    chat.plays = [Play(500, error("broken"))]
+    await failed(lm_for(chat.url, way, num_retries=0))
+    assert len(chat.requests) == 1
+
+
+async def test_a_server_that_asks_for_hours_is_not_waited_for(chat, lm_for, way):
+    chat.plays = [Play(429, error("come back tomorrow"), {"Retry-After": "86400"})]
+    fault = await failed(lm_for(chat.url, way))
+    assert fault.kind == "rate"
+    assert "it asks to wait" in str(fault)
+    assert fault.waited == 0
+    assert len(chat.requests) == 1
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 529])
+async def test_a_fault_of_the_server_passes(chat, lm_for, way, status):
+    chat.plays = [Play(status, b"<html>bad gateway</html>"), Play()]
+    answer = await ask(lm_for(chat.url, way), [("user", "x")], backoff=QUICK)
+    assert answer.text == "ok"
+    assert answer.waited > 0
+
+
+async def test_a_fault_of_the_server_that_stays(chat, lm_for, way):
+    chat.plays = [Play(500, error("out of memory"))]
+    fault = await failed(lm_for(chat.url, way))
+    assert fault.kind == "server"
+    assert "out of memory" in str(fault)
+    assert len(chat.requests) == 3
+
+
+async def test_no_server(lm_for, way):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        fault = await failed(lm_for(f"http://127.0.0.1:{port}/v1", way))
+    assert fault.kind == "transport"
+    assert "Is the server running" in str(fault)
+    assert fault.waited > 0
+
+
+async def test_a_name_that_nobody_knows(lm_for, way):
+    fault = await failed(lm_for("http://nobody.invalid/v1", way, num_retries=0))
+    assert fault.kind == "transport"
+    assert "nobody.invalid" in str(fault)
+
+
+async def test_a_connection_that_breaks_in_the_middle_passes(chat, lm_for, way):
+    half = Play().written()[:-20]
+    chat.plays = [Play(raw=half, hang_up=True), Play()]
+    answer = await ask(lm_for(chat.url, way), [("user", "x")], backoff=QUICK)
+    assert answer.text == "ok"
+    assert answer.waited > 0
+
+
+async def test_connections_that_always_break(chat, lm_for, way):
+    chat.plays = [Play(raw=b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", hang_up=True)]
+    fault = await failed(lm_for(chat.url, way))
+    assert fault.kind == "transport"
+    assert len(chat.requests) == 3
+
+
+async def test_a_slow_answer(chat, lm_for, way):
+    chat.plays = [Play(wait=30)]
+    fault = await failed(lm_for(chat.url, way, timeout=0.1, num_retries=1))
+    assert fault.kind == "timeout"
+    assert "no answer in time, 2 times" in str(fault)
+    assert len(chat.requests) == 2
+
+
+async def test_a_slow_answer_passes(chat, lm_for, way):
+    chat.plays = [Play(wait=30), Play()]
+    answer = await ask(lm_for(chat.url, way, timeout=0.3), [("user", "x")], backoff=QUICK)
+    assert answer.text == "ok"
+
+
+async def test_the_deadline_ends_an_attempt(chat, lm_for, way):
+    chat.plays = [Play(wait=30)]
+    began = time.monotonic()
+    fault = await failed(lm_for(chat.url, way), deadline=began + 0.3)
+    assert fault.kind == "timeout"
+    assert "the time for this call is over" in str(fault)
+    assert time.monotonic() - began < 15
+
+
+async def test_nobody_waits_past_the_deadline(chat, lm_for, way):
+    chat.plays = [Play(429, error("slow down"), {"Retry-After": "30"})]
+    fault = await failed(lm_for(chat.url, way), deadline=time.monotonic() + 20)
+    assert fault.kind == "timeout"
+    assert "slow down" in str(fault)
+    assert fault.waited == 0
+
+
+async def test_a_deadline_that_has_passed(chat, lm_for, way):
+    fault = await failed(lm_for(chat.url, way), deadline=time.monotonic() - 1)
+    assert fault.kind == "timeout"
+
+
+LASTING = {
+    "a bad key": (401, error(f"Incorrect API key provided: {KEY}", "invalid_api_key"), "key", "OPENAI_API_KEY"),
+    "a key without rights": (403, error("not yours"), "key", "OPENAI_API_KEY"),
+    "no credit": (402, error("pay first"), "billing", "pay first"),
+    "no quota": (429, error("You exceeded your quota", "insufficient_quota"), "billing", "See to the account"),
+    "an unknown model": (404, error("The model `local` does not exist", "model_not_found"), "model", "does not exist"),
+    "an unknown place": (404, b"<html>Not Found</html>", "model", "api_base"),
+    "too long": (400, error("maximum context length is 10", "context_length_exceeded"), "context", "Send less"),
+    "too long, in words": (400, error("This model's maximum context length is 4096 tokens."), "context", "Send less"),
+    "too long for the server": (413, b"", "context", "Send less"),
+    "filtered": (400, error("The response was filtered", "content_filter"), "refused", "filtered"),
+    "a setting it does not take": (400, error("Unrecognized argument: top_k"), "unknown", "Unrecognized argument"),
+}
+
+
+@pytest.mark.parametrize(("status", "body", "kind", "words"), LASTING.values(), ids=LASTING.keys())
+async def test_what_does_not_pass_is_said_at_once(chat, lm_for, way, status, body, kind, words):
+    chat.plays = [Play(status, body)]
+    fault = await failed(lm_for(chat.url, way))
+    assert fault.kind == kind, str(fault)
+    assert words in str(fault)
+    assert fault.waited == 0
+    assert len(chat.requests) == 1
+
+
+async def test_no_key_at_all(chat, lm_for, way, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    fault = await failed(lm_for(chat.url, way, api_key=None))
+    assert fault.kind == "key"
+    assert "Set OPENAI_API_KEY" in str(fault)
+    assert not chat.requests
+
+
+async def test_an_answer_that_a_filter_kept_back(chat, lm_for, way):
+    chat.plays = [Play(body=completion("", finish="content_filter"))]
+    fault = await failed(lm_for(chat.url, way))
+    assert fault.kind == "refused"
+    assert len(chat.requests) == 1
+
+
+NOT_ANSWERS = {
+    "not JSON": b"<html>Please log in</html>",
+    "no object": b"[]",
+    "half": completion()[:-10],
+    "not text": b"\xff\xfe",
+}
+
+
+@pytest.mark.parametrize("body", NOT_ANSWERS.values(), ids=NOT_ANSWERS.keys())
+async def test_a_body_that_is_no_answer(chat, lm_for, way, body):
+    chat.plays = [Play(body=body)]
+    fault = await failed(lm_for(chat.url, way))
+    assert fault.kind in ("server", "unknown")
+    assert len(chat.requests) == 1
+
+
+async def test_a_huge_body(chat, lm_for, way, monkeypatch):
+    monkeypatch.setattr(http1, "MAX_BODY", 1_000_000)
+    chat.plays = [Play(body=b"x" * 3_000_000)]
+    fault = await failed(lm_for(chat.url, way))
+    assert fault.kind == "server"
+    assert len(str(fault)) < 2000
+    assert len(chat.requests) == 1
+
+
+async def test_an_error_that_is_long_is_cut(chat, lm_for, way):
+    chat.plays = [Play(400, error("no! " * 100_000))]
+    fault = await failed(lm_for(chat.url, way))
+    assert len(str(fault)) < 1000
+
+
+async def test_a_huge_body_is_not_read(chat, lm_for):
+    """Over a direct line the length alone is enough."""
+    chat.plays = [Play(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{")]
+    fault = await failed(lm_for(chat.url))
+    assert fault.kind == "server"
+    assert "larger than" in str(fault)
+
+
+async def test_a_server_that_speaks_something_else(chat, lm_for):
+    chat.plays = [Play(raw=b"220 smtp.example ESMTP\r\n\r\n")]
+    fault = await failed(lm_for(chat.url))
+    assert fault.kind == "server"
+    assert "not HTTP" in str(fault)
+    assert len(chat.requests) == 1
+
+
+async def test_a_password_in_the_address_is_not_shown(chat, lm_for):
+    chat.plays = [Play(400, error("no"))]
+    fault = await failed(lm_for(chat.url.replace("http://", "http://user:hunter22@")))
+    assert "hunter22" not in str(fault)
+
+
+async def test_a_failed_call_keeps_no_connection(chat, lm_for):
+    chat.plays = [Play(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{", hang_up=True)]
+    await failed(lm_for(chat.url, num_retries=0))
+    assert not connections._idle
+
+
+async def test_one_failure_among_many(chat, lm_for, way):
+    chat.plays = [Play(), Play(400, error("no")), Play()]
+    lm = lm_for(chat.url, way)
+    calls = (ask(lm, [("user", str(n))]) for n in range(3))
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Answer", "Answer", "ModelError"]
+
+
+async def test_through_litellm_retries_are_ours_alone(chat, lm_for):
+    """Settings that only LiteLLM carries: there, too, an attempt is one request, and the header is not shown."""
+    chat.plays = [Play(500, error("broken by X-Token token-of-mine", kind="server_error"))]
+    lm = lm_for(chat.url, headers={"X-Token": "token-of-mine"})
+    fault = await failed(lm)
+    assert fault.kind == "server"
+    assert "token-of-mine" not in str(fault)
+    assert [got.headers["x-token"] for got in chat.requests] == ["token-of-mine"] * 3
+    assert json.dumps(chat.requests[0].body["messages"]) == json.dumps([{"role": "user", "content": "x"}])
+
+
+def test_waits_grow_and_differ():
+    backoff = Backoff(first=1.0, most=10.0)
+    waits = [[backoff.seconds(failures, None) for _ in range(50)] for failures in (1, 2, 3, 9)]
+    for wait, most in zip(waits, (1.0, 2.0, 4.0, 10.0), strict=True):
+        assert all(most / 2 <= one <= most for one in wait)
+        assert len(set(wait)) > 1
+    assert all(5.0 <= backoff.seconds(1, 5.0) <= 5.5 for _ in range(50))
