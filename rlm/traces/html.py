@@ -1,0 +1,102 @@
+"""Runs in a notebook: small tables. A trace is hostile text, so every text in them is escaped."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .runs import RunRecord, Runs
+
+_ROWS = 50
+_CHARS = 4_000
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_COLOURS = {"submitted": "#1a7f37", "extracted": "#9a6700", "failed": "#cf222e", "running": "#0969da"}
+
+
+def runs_html(runs: Runs) -> str:
+    """A table of runs."""
+    head = (
+        "run",
+        "started",
+        "task",
+        "ending",
+        "confidence",
+        "answer or reason",
+        "iterations",
+        "tokens",
+        "cost",
+        "time",
+    )
+    rows = [_row(run) for run in runs[:_ROWS]]
+    more = f"<p>and {len(runs) - _ROWS:,} more</p>" if len(runs) > _ROWS else ""
+    skipped = "".join(f"<p>not read: {_text(one)}</p>" for one in runs.skipped)
+    return f"<div>{_table(head, rows)}{more}{skipped}</div>"
+
+
+def run_html(run: RunRecord) -> str:
+    """One run: how it ended, and its iterations, which open on a click."""
+    about = [
+        ("run", _text(run.id)),
+        ("task", _text(run.task or run.name)),
+        ("started", _time(run.started)),
+        ("ending", _ending(run)),
+        ("reason", _text(run.reason or "")),
+        ("answer", _text(run.answer or "")),
+        ("used", _text(_used(run))),
+    ]
+    head = "".join(
+        f"<tr><th style='text-align:left'>{name}</th><td>{value}</td></tr>" for name, value in about if value
+    )
+    return f"<div><table>{head}</table>{''.join(_iteration(one) for one in run.iterations)}</div>"
+
+
+def _row(run: RunRecord) -> list[str]:
+    confidence = "" if run.confidence is None else f"{run.confidence:.2f}"
+    cost = "" if run.cost_usd is None else f"${run.cost_usd:.4f}"
+    numbers = [f"{run.iterations_used}", f"{run.tokens:,}", cost, f"{run.duration:.1f} s"]
+    said = _text((run.answer or run.reason or "")[:120])
+    start = [f"<code>{_text(run.id)}</code>", _time(run.started), _text(run.task or run.name), _ending(run)]
+    return [*start, confidence, said, *numbers]
+
+
+def _iteration(one: Any) -> str:
+    state = "" if one.success else " · error" if one.output is not None else " · not finished"
+    calls = f" · {len(one.calls)} calls" if one.calls else ""
+    parts = [f"<p>{_text(one.reasoning)}</p>"] if one.reasoning else []
+    parts += [_pre(one.code), _pre(one.output or "", "opacity:.8")]
+    return f"<details><summary>Iteration {one.number}{state}{calls}</summary>{''.join(parts)}</details>"
+
+
+def _table(head: Iterable[str], rows: Iterable[list[str]]) -> str:
+    top = "".join(f"<th>{name}</th>" for name in head)
+    body = "".join(
+        "<tr>" + "".join(f"<td style='text-align:left'>{cell}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _pre(text: str, style: str = "") -> str:
+    return f"<pre style='white-space:pre-wrap;{style}'>{_text(text)}</pre>" if text else ""
+
+
+def _text(text: str) -> str:
+    cut = text if len(text) <= _CHARS else f"{text[:_CHARS]} … ({len(text) - _CHARS:,} characters more)"
+    return escape(_CONTROL.sub(lambda found: ascii(found[0])[1:-1], cut))
+
+
+def _ending(run: RunRecord) -> str:
+    return f"<b style='color:{_COLOURS.get(run.ending, 'inherit')}'>{_text(run.ending)}</b>"
+
+
+def _time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+def _used(run: RunRecord) -> str:
+    cost = "" if run.cost_usd is None else f", ${run.cost_usd:.4f}"
+    iterations = f"{run.iterations_used} iterations, {run.llm_calls} LLM calls from the code"
+    return f"{iterations}, {run.tokens:,} tokens{cost}, {run.duration:.1f} s"

@@ -1,0 +1,124 @@
+"""The tables of a trace file, and the numbered steps that lead to them from any earlier version."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+
+_ANSWER_CHARS = 200
+
+
+class NewerFile(Exception):
+    """A trace file was written by a later version of rlm than this one."""
+
+
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Bring a file to this version, one step at a time. Each step happens whole or not at all."""
+    version = version_of(connection)
+    if version > VERSION:
+        raise NewerFile(f"the file has version {version}; this rlm knows versions up to {VERSION}")
+    for number, step in enumerate(MIGRATIONS[version:], version + 1):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            step(connection)
+            connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """The version of a file; 0 when it is empty."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def answer_text(result: object) -> str | None:
+    """What the outputs of a result begin with, for lists."""
+    outputs = result.get("outputs") if isinstance(result, dict) else None
+    if not isinstance(outputs, dict) or not outputs:
+        return None
+    parts = []
+    for name, value in outputs.items():
+        if isinstance(value, dict) and "$body" in value:
+            value = value.get("head", "")
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        parts.append(f"{name}: {text[:_ANSWER_CHARS]}")
+    return ", ".join(parts)[:_ANSWER_CHARS]
+
+
+def _tables(connection: sqlite3.Connection) -> None:
+    """Version 1."""
+    for statement in (
+        """CREATE TABLE runs (
+            number INTEGER PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE,
+            name TEXT NOT NULL,
+            parent TEXT,
+            parent_call INTEGER,
+            depth INTEGER NOT NULL DEFAULT 0,
+            resumed_from TEXT,
+            started REAL NOT NULL,
+            seen REAL NOT NULL,
+            ended REAL,
+            ending TEXT,
+            reason TEXT,
+            confidence REAL,
+            iterations INTEGER NOT NULL DEFAULT 0,
+            llm_calls INTEGER NOT NULL DEFAULT 0,
+            tokens INTEGER NOT NULL DEFAULT 0,
+            cost_usd REAL,
+            seconds REAL,
+            own_tokens_in INTEGER NOT NULL DEFAULT 0,
+            own_tokens_out INTEGER NOT NULL DEFAULT 0,
+            own_cost_usd REAL,
+            own_model_calls INTEGER NOT NULL DEFAULT 0,
+            events INTEGER NOT NULL DEFAULT 0)""",
+        """CREATE TABLE events (
+            run INTEGER NOT NULL,
+            sequence INTEGER NOT NULL,
+            parent INTEGER,
+            kind TEXT NOT NULL,
+            time REAL NOT NULL,
+            meta TEXT NOT NULL,
+            PRIMARY KEY (run, sequence)) WITHOUT ROWID""",
+        """CREATE TABLE bodies (
+            number INTEGER PRIMARY KEY,
+            hash BLOB NOT NULL UNIQUE,
+            kind TEXT NOT NULL,
+            size INTEGER NOT NULL,
+            packed INTEGER NOT NULL DEFAULT 0,
+            bytes BLOB)""",
+        """CREATE TABLE pieces (
+            body INTEGER NOT NULL,
+            number INTEGER NOT NULL,
+            packed INTEGER NOT NULL,
+            bytes BLOB NOT NULL,
+            UNIQUE (body, number))""",
+        "CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL",
+    ):
+        connection.execute(statement)
+
+
+def _answers(connection: sqlite3.Connection) -> None:
+    """Version 2: lists show the answer, the task file and the main model without reading any event."""
+    for column in ("answer", "task", "model"):
+        connection.execute(f"ALTER TABLE runs ADD COLUMN {column} TEXT")
+    found = connection.execute(
+        "SELECT run, kind, meta FROM events WHERE kind IN ('run_started', 'run_ended') ORDER BY run, sequence"
+    ).fetchall()
+    for run, kind, meta in found:
+        data = json.loads(meta)
+        if kind == "run_ended":
+            answer = answer_text(data.get("result"))
+            connection.execute("UPDATE runs SET answer = ? WHERE number = ?", (answer, run))
+        else:
+            task, models = data.get("task") or {}, data.get("models") or {}
+            about = (task.get("path"), models.get("main"), run)
+            connection.execute("UPDATE runs SET task = ?, model = ? WHERE number = ?", about)
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_tables, _answers)
+VERSION = len(MIGRATIONS)

@@ -1,0 +1,111 @@
+"""`rlm runs` on real records: what is printed, what is refused, and that nothing printed can command a terminal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from trace_scripts import cell
+
+from rlm.cli import rlm
+from rlm.traces import RunRecord, load
+
+Record = Callable[..., RunRecord]
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setenv("RLM_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: CliRunner().invoke(rlm, ["runs", *arguments])
+
+
+def test_list_shows_filters_and_speaks_json(record: Record, command: Command) -> None:
+    assert "No runs are on record yet" in command("list").stderr
+    submitted = record([cell("SUBMIT(n=41)")])
+    failed = record([])
+    shown = command("list").stdout
+    assert submitted.id in shown
+    assert "n: 41" in shown
+    assert shown.index(failed.id) < shown.index(submitted.id)
+    assert failed.id not in command("list", "--ending", "submitted").stdout
+    (line,) = command("list", "--search", "41", "--json").stdout.splitlines()
+    assert json.loads(line)["id"] == submitted.id
+
+
+def test_show_tells_the_whole_story(record: Record, command: Command) -> None:
+    run = record(
+        [cell("n = 38\nprint('there are', n)", "I count."), cell("raise ValueError('oh')")],
+        max_iterations=2,
+        extraction=["nonsense", '{"n": 38}'],
+    )
+    page = command("show", run.id[:6]).stdout
+    for text in ("extracted", "2 of 2 iterations", "I count.", "there are 38", "ValueError: oh", "+ n ", "nonsense"):
+        assert text in page
+    assert "variable n: 38" in page
+    one = command("show", run.id, "--iteration", "1").stdout
+    assert "there are 38" in one
+    assert "ValueError" not in one
+    assert json.loads(command("show", run.id, "--json").stdout)["result"]["outputs"] == {"n": 38}
+    missing = command("show", run.id, "--iteration", "9")
+    assert missing.exit_code == 2
+    assert "no iteration 9" in missing.stderr
+
+
+def test_diff_export_and_prune(record: Record, command: Command, tmp_path: Path) -> None:
+    first, second = record([cell("SUBMIT(n=1)")]), record([cell("print(5)"), cell("SUBMIT(n=2)")])
+    page = command("diff", first.id, second.id).stdout
+    assert "part at iteration 1" in page
+    assert "+print(5)" in page
+    assert json.loads(command("diff", first.id, second.id, "--json").stdout)["parted_at"] == 1
+    assert "Wrote" in command("export", first.id, "--to", "ipynb").stderr
+    assert json.loads((tmp_path / f"{first.id}.ipynb").read_text())["nbformat"] == 4
+    assert len(command("export", first.id, "--to", "jsonl", "-o", "-").stdout.splitlines()) == first.event_count
+    assert "Would remove 2 runs" in command("prune", "--older", "0s", "--dry-run").stdout
+    assert len(load(tmp_path)) == 2
+    assert "Removed 2 runs" in command("prune", "--older", "0s").stdout
+    assert len(load(tmp_path)) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("show", "zzz"), "no run on record"),
+        (("prune",), "Say what to remove"),
+        (("prune", "--older", "5x"), "duration"),
+        (("prune", "--keep-bytes", "lots"), "size"),
+    ],
+)
+def test_mistakes_are_usage_errors(command: Command, arguments: tuple[str, ...], said: str) -> None:
+    result = command(*arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_nothing_that_is_printed_can_command_a_terminal(record: Record, command: Command) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\u202e\x9b31m"
+    first = record(
+        [cell(f"print({evil!r})\nx = {evil!r}", evil), cell("SUBMIT(s='a\\x1b[31m')")], signature="doc -> s", doc=evil
+    )
+    second = record([cell(f"print({evil!r}, 1)"), cell("SUBMIT(s='b\\x1b[31m')")], signature="doc -> s", doc=evil)
+    for arguments in (("list",), ("show", first.id), ("diff", first.id, second.id), ("show", first.id, "--json")):
+        page = command(*arguments).stdout
+        assert page
+        for character in "\x1b\x07\u202e\x9b":
+            assert character not in page
+
+
+def test_the_command_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; import rlm.cli.runs, rlm.traces\n"
+        "heavy = {'dspy', 'numpy', 'pandas', 'starlette', 'litellm', 'outlines'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
