@@ -1,0 +1,146 @@
+// The page: which part of it is meant by the address, and what the keys do.
+
+import { ComparePage } from "./compare.js";
+import { h } from "./dom.js";
+import { RunPage } from "./run.js";
+import { RunsPage } from "./runs.js";
+import { EmbeddedSource, ServerSource } from "./source.js";
+import { shown } from "./text.js";
+
+const HELP = [
+  ["j  k", "next, previous"],
+  ["g  G", "first, last"],
+  ["Enter", "open"],
+  ["/", "search"],
+  ["Esc", "back, or clear the search"],
+  ["x", "choose a run to compare"],
+  ["c", "compare the two chosen runs"],
+  ["t", "steps, or calls and cost"],
+  ["?", "this help"],
+];
+
+const data = document.getElementById("trace");
+const source = data ? new EmbeddedSource(JSON.parse(data.textContent)) : new ServerSource();
+const chosen = new Set();
+const place = document.getElementById("page");
+let page = null;
+let address = null;
+
+const help = h(
+  "dialog",
+  { class: "help", "aria-label": "Keys" },
+  h("h2", {}, "Keys"),
+  h(
+    "dl",
+    {},
+    HELP.map(([keys, what]) => [
+      h(
+        "dt",
+        {},
+        keys.split("  ").map((one) => h("kbd", {}, one)),
+      ),
+      h("dd", {}, what),
+    ]),
+  ),
+  h("button", { type: "button", class: "button", on: { click: () => help.close() } }, "Close"),
+);
+const content = h("div", { class: "content" });
+place.append(
+  h(
+    "nav",
+    { class: "top", "aria-label": "Page" },
+    h(
+      "a",
+      { class: "brand", href: source.embedded ? `#/run/${source.root}` : "#/" },
+      h("span", { class: "brand-mark", "aria-hidden": "true" }),
+      "rlm",
+    ),
+    h("span", { class: "crumb" }, source.embedded ? "one run, as a file" : "runs"),
+    h(
+      "button",
+      { type: "button", class: "button small keys", "aria-label": "Keys", on: { click: () => help.showModal() } },
+      "?",
+    ),
+  ),
+  content,
+  help,
+);
+
+function go(hash) {
+  if (location.hash === hash) route();
+  else location.hash = hash;
+}
+
+function read(hash) {
+  const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
+  const [name, one, other] = path.split("/").map((part) => {
+    try {
+      return decodeURIComponent(part);
+    } catch {
+      return part;
+    }
+  });
+  return { name, one, other, query: new URLSearchParams(query) };
+}
+
+async function route() {
+  const wanted = read(location.hash);
+  if (source.embedded && wanted.name !== "run")
+    Object.assign(wanted, { name: "run", one: source.root, other: undefined });
+  const key =
+    wanted.name === "run"
+      ? `run/${wanted.one}`
+      : wanted.name === "compare"
+        ? `compare/${wanted.one}/${wanted.other}`
+        : "runs";
+  if (page && key === address) {
+    if (wanted.name === "run" && page.model) await page.turn({ step: wanted.other, query: wanted.query });
+    return;
+  }
+  page?.close();
+  address = key;
+  const common = { source, go, chosen, query: wanted.query };
+  if (wanted.name === "run") page = new RunPage({ ...common, id: wanted.one });
+  else if (wanted.name === "compare") page = new ComparePage({ ...common, first: wanted.one, second: wanted.other });
+  else page = new RunsPage(common);
+  const here = page;
+  content.replaceChildren(here.element);
+  scrollTo(0, 0);
+  try {
+    await here.start({ step: wanted.other, query: wanted.query });
+    document.title = `${here.title} · rlm`;
+    performance.mark("rlm-open");
+  } catch (error) {
+    console.error(error);
+    here.element.replaceChildren(
+      h(
+        "div",
+        { class: "card failed-page" },
+        h("h1", {}, "This cannot be shown"),
+        h("p", {}, shown(String(error.message ?? error))),
+        !source.embedded && h("a", { class: "button", href: "#/" }, "All runs"),
+      ),
+    );
+  }
+}
+
+addEventListener("hashchange", route);
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
+  const typing = event.target.closest?.("input:not([type=checkbox]), select, textarea");
+  if (typing) {
+    if (event.key === "Escape" || event.key === "Enter") {
+      event.target.blur();
+      if (event.key === "Enter") page?.keys?.g?.();
+      event.preventDefault();
+    }
+    return;
+  }
+  if (event.key === "Enter" && event.target.closest?.("a, button, summary")) return;
+  if (event.key === "?") help.showModal();
+  else if (page?.keys?.[event.key]) page.keys[event.key]();
+  else return;
+  event.preventDefault();
+});
+
+route();

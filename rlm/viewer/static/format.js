@@ -1,0 +1,74 @@
+// Numbers and times as people read them.
+
+export function seconds(value) {
+  if (value === null || value === undefined || Number.isNaN(Number(value))) return "–";
+  const n = Number(value);
+  if (n < 0.0005) return "0 ms";
+  if (n < 1) return `${Math.round(n * 1000)} ms`;
+  if (n < 10) return `${n.toFixed(1)} s`;
+  if (n < 60) return `${Math.round(n)} s`;
+  const all = Math.round(n);
+  const pad = (one) => String(one).padStart(2, "0");
+  if (all < 3600) return `${Math.floor(all / 60)}:${pad(all % 60)} min`;
+  return `${Math.floor(all / 3600)}:${pad(Math.floor((all % 3600) / 60))} h`;
+}
+
+export function dollars(value) {
+  if (value === null || value === undefined) return "–";
+  const n = Number(value);
+  if (n === 0) return "$0";
+  if (n < 0.0001) return "<$0.0001";
+  return n < 1 && Math.round(n * 1e4) % 100 ? `$${n.toFixed(4)}` : `$${n.toFixed(2)}`;
+}
+
+export function count(value) {
+  return value === null || value === undefined
+    ? "–"
+    : String(Math.round(Number(value))).replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+export function short(value) {
+  if (value === null || value === undefined) return "–";
+  const n = Number(value);
+  if (n < 1000) return String(Math.round(n));
+  if (n < 1e6) return `${(n / 1e3).toFixed(n < 1e4 ? 1 : 0)}k`;
+  return `${(n / 1e6).toFixed(1)}M`;
+}
+
+export function plural(n, one, many = `${one}s`) {
+  return `${count(n)} ${n === 1 ? one : many}`;
+}
+
+export function clock(time) {
+  return new Date(time * 1000).toLocaleString(undefined, {
+    year: "numeric",
+    month: "short",
+    day: "numeric",
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+  });
+}
+
+export function ago(time, now = Date.now() / 1000) {
+  const past = now - time;
+  if (past < 60) return "just now";
+  if (past < 3600) return `${Math.floor(past / 60)} min ago`;
+  if (past < 86400) return `${Math.floor(past / 3600)} h ago`;
+  if (past < 7 * 86400) return plural(Math.floor(past / 86400), "day") + " ago";
+  return new Date(time * 1000).toLocaleDateString(undefined, { year: "numeric", month: "short", day: "numeric" });
+}
+
+export function percent(value) {
+  return value === null || value === undefined ? "–" : `${Math.round(Number(value) * 100)}%`;
+}
+
+export function titleOf(run) {
+  const task = run.task
+    ? String(run.task)
+        .split("/")
+        .pop()
+        .replace(/\.ya?ml$/, "")
+    : "";
+  return task || run.name || run.id;
+}

@@ -1,0 +1,293 @@
+"""The page in a real browser: list, run, evidence, tree, comparison, live, keys, narrow, dark."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import pytest
+from viewer_traces import ended, iteration, started
+
+from rlm.traces import TraceWriter
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("browser")]
+
+
+def expect(locator: Any) -> Any:
+    from playwright.async_api import expect as expected
+
+    expected.set_options(timeout=30_000)
+    return expected(locator)
+
+
+async def test_the_list_is_searched_filtered_and_sorted(tab: Any, address: str, runs: Any) -> None:
+    page = tab.page
+    await page.goto(address)
+    rows = page.locator(".runs .window-row")
+    await expect(page.locator(".total")).to_have_text("5 runs")
+    await expect(rows).to_have_count(5)
+    lease = page.locator(f"[data-id='{runs.leases[0]}']")
+    await expect(lease.locator(".badge")).to_have_text("extracted")
+    await expect(lease.locator(".answer")).to_contain_text("payer: the tenant")
+    await expect(lease.locator(".confidence")).to_have_text(re.compile(r"\d+%"))
+
+    await page.click(".chip[data-ending=extracted]")
+    await expect(rows).to_have_count(2)
+    await expect(page.locator("#search")).to_have_value("ending:extracted")
+    await page.fill("#search", "count")
+    await expect(rows).to_have_count(2)
+    await page.fill("#search", "cost>0.005 duration>1m story")
+    await expect(rows).to_have_count(0)
+    await page.fill("#search", "cost>0.005 story")
+    await expect(rows).to_have_count(1)
+    await page.fill("#search", "reason:iterations")
+    await expect(rows).to_have_count(2)
+    await page.fill("#search", "")
+    await page.select_option("select[data-name=confidence]", label="Confidence: 90% and up")
+    await expect(page.locator("#search")).to_have_value("confidence>=0.9")
+    await expect(rows).to_have_count(4)
+
+    await page.fill("#search", "")
+    await expect(rows).to_have_count(5)
+    await page.click(".runs-head .iterations button")
+    assert await page.locator(".runs .window-row .iterations").all_inner_texts() == ["1,000", "4", "4", "2", "2"]
+    await page.click(".chip:has-text('child runs')")
+    await expect(rows).to_have_count(7)
+
+
+async def test_a_run_shows_its_answer_budgets_timeline_and_steps(tab: Any, address: str, runs: Any) -> None:
+    page = tab.page
+    await page.goto(f"{address}#/run/{runs.leases[0]}")
+    await expect(page.locator("tr[data-field=rent] .answer-value")).to_have_text("4001")
+    await expect(page.locator(".reason")).to_have_text("4 of 4 iterations used without SUBMIT")
+    cause = page.locator(".gauge.cause")
+    await expect(cause).to_have_attribute("data-gauge", "iterations")
+    await expect(cause.locator(".gauge-value")).to_have_text("4 of 4")
+    assert await cause.locator(".bar-fired").evaluate("one => one.style.left") == "100%"
+    assert await page.locator("[data-gauge=llm_calls] .bar-fired").count() == 1
+    assert await page.locator("[data-gauge=tokens] .spark-fired").count() == 1
+
+    colours = """canvas => {
+        const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+        const pixels = Array.from({length: data.length / 4}, (_, at) => data.slice(4 * at, 4 * at + 4).join());
+        return new Set(pixels).size }"""
+    await tab.until("document.querySelector('.flame-canvas').height > 150")
+    assert await page.locator(".flame-canvas").evaluate(colours) > 20
+
+    steps = page.locator(".rail .window-row")
+    assert [await steps.nth(at).get_attribute("data-step") for at in range(8)] == [
+        *("start", "1", "2", "3", "4", "trigger", "attempt-1", "attempt-2")
+    ]
+    await page.click("[data-step='4']")
+    await expect(page.locator(".pane h2")).to_have_text("Iteration 4")
+    await expect(page.locator(".pane .state")).to_have_text("NameError")
+    await expect(page.locator("pre.code .py-keyword")).to_have_text(["del"])
+    await expect(page.locator("pre.code .error-line")).to_have_text("nowhere")
+    await expect(page.locator("pre.out")).to_contain_text("the rent is 4001")
+    await expect(page.locator("tr.variable.added th")).to_have_text(["rent"])
+    await expect(page.locator("tr.variable.removed th")).to_have_text(["answers"])
+    await page.click("summary:has-text('Prompt')")
+    await expect(page.locator(".turn pre").first).to_contain_text("rlm_query")
+
+    await page.click("[data-step=start]")
+    await expect(page.locator(".pane")).to_contain_text(re.compile(r"doc\s+str, [\d,]+ characters"))
+    await page.click("summary:has-text('Show the beginning')")
+    await expect(page.locator(".input pre")).to_contain_text("§ 1. The monthly rent is EUR 4001")
+
+
+async def test_a_call_shows_what_was_asked_and_answered(tab: Any, address: str, runs: Any) -> None:
+    page = tab.page
+    await page.goto(f"{address}#/run/{runs.leases[0]}/2")
+    await page.click("details.call > summary:has-text('llm_batch')")
+    await expect(page.locator("details.call pre").first).to_contain_text("Who pays? § 1.")
+    await expect(page.locator("details.call pre").nth(1)).to_contain_text('"the tenant"')
+
+
+async def test_an_extraction_shows_every_attempt(tab: Any, address: str, runs: Any) -> None:
+    page = tab.page
+    await page.goto(f"{address}#/run/{runs.leases[0]}/attempt-1")
+    await expect(page.locator(".pane h2")).to_have_text("Extraction, attempt 1")
+    await expect(page.locator("pre[aria-label='Raw text']")).to_have_text('{"payer": "the tenant", "rent": "a lot"}')
+    await expect(page.locator(".problems li code").first).to_have_text("/rent")
+    await page.click(".part:has(h3:text('Prompt')) summary")
+    await expect(page.locator(".part:has(h3:text('Prompt')) pre")).to_contain_text("the rent is 4001")
+    await page.click("[data-step=attempt-2]")
+    await expect(page.locator(".pane .state")).to_have_text("accepted")
+    await page.click("[data-step=trigger]")
+    await expect(page.locator(".pane .lead")).to_have_text("4 of 4 iterations used without SUBMIT")
+
+
+async def test_evidence_leads_to_where_a_value_came_from(tab: Any, address: str, runs: Any) -> None:
+    page = tab.page
+    await page.goto(f"{address}#/run/{runs.leases[0]}")
+    await page.click("tr[data-field=payer] a.evidence.history")
+    await expect(page.locator(".pane h2")).to_have_text("Iteration 2")
+    await expect(page.locator(".pane pre mark")).to_have_text("the tenant")
+    await expect(page.locator(".pane pre mark")).to_be_in_viewport()
+    await page.click("tr[data-field=payer] a.evidence.variable")
+    await expect(page.locator("tr.variable.wanted th")).to_have_text("payer")
+    await expect(page.locator("tr.variable.wanted")).to_be_in_viewport()
+    await page.goto(f"{address}#/run/{runs.counts[0]}")
+    await page.click("tr[data-field=n] a.evidence.submitted")
+    await expect(page.locator("pre.code .py-ours")).to_have_text("SUBMIT")
+
+
+async def test_the_tree_opens_branch_by_branch(tab: Any, address: str, runs: Any) -> None:
+    page = tab.page
+    await page.goto(f"{address}#/run/{runs.leases[0]}")
+    await page.click("[data-tab=tree]")
+    rows = page.locator(".tree .tree-row")
+    await expect(rows).to_have_count(6)  # the run, four iterations, the extraction
+
+    async def open_branch(label: str) -> Any:
+        row = page.locator(".tree .tree-row", has_text=label).last
+        await row.locator(".twist").click()
+        return row
+
+    await open_branch("Iteration 3")
+    await expect(rows).to_have_count(8)
+    call = await open_branch("rlm_query()")
+    own, total = await call.locator(".num").nth(0).inner_text(), await call.locator(".num").nth(1).inner_text()
+    assert own == "\u2013"  # it asked nobody itself
+    assert re.fullmatch(r"[\d.]+k? tok", total)
+    child = await open_branch("part -> due_day")
+    assert total == await child.locator(".num").nth(1).inner_text()
+    await expect(rows).to_have_count(11)
+    await page.locator(".tree .tree-row a", has_text="part -> due_day").click()
+    await expect(page.locator("h1")).to_have_text("part -> due_day")
+    await page.click("text=child of")
+    await expect(page.locator("h1")).to_have_text("lease")
+
+
+async def test_two_runs_are_compared_side_by_side(tab: Any, address: str, runs: Any) -> None:
+    page = tab.page
+    first, second = runs.leases
+    await page.goto(address)
+    await page.check(f"[data-id='{first}'] input")
+    await page.check(f"[data-id='{second}'] input")
+    await page.click(".compare-bar a")
+    await expect(page.locator(".compare-head code")).to_have_text([first, second])
+    await expect(page.locator(".pairs")).to_be_visible()
+    await expect(page.locator(".sides").first.locator("tr.differs td")).to_have_text(["4001", "987654"])
+    await expect(page.locator(".compare-page")).to_contain_text("the same in both")
+    await page.goto(f"{address}#/compare/{runs.counts[0]}/{runs.counts[1]}")
+    await expect(page.locator(".compare-page")).to_contain_text("they part at iteration 1")
+    await expect(page.locator(".sides").first.locator("tr.differs td")).to_have_text(["10", "20"])
+    await expect(page.locator(".pair[open] .diff td.changed")).to_have_text(["10", "20"])
+    await page.click("button:has-text('the same')")
+    await expect(page.locator(".sides tr.same").first).to_be_visible()
+
+
+async def test_a_run_is_followed_while_it_goes_on(tab: Any, address: str, runs: Any) -> None:
+    page, run = tab.page, "a" * 12
+    with TraceWriter(runs.home) as writer:
+
+        def write(*events: Any) -> None:
+            for event in events:
+                writer(event)
+            assert writer.flush(30), writer.problem
+
+        begin = time.time()
+        write(started(run, begin, doc="text"), *iteration(run, 1, begin, code="first = 1", output="one"))
+        await page.goto(f"{address}#/run/{run}")
+        await expect(page.locator(".run-title .badge")).to_have_text("running")
+        await expect(page.locator(".pane h2")).to_have_text("Iteration 1")
+        await expect(page.locator("[data-gauge=iterations] .gauge-value")).to_have_text("1 of 20")
+        write(*iteration(run, 2, begin + 1, code="second = 2", output="two"))
+        await expect(page.locator(".pane h2")).to_have_text("Iteration 2")
+        await expect(page.locator("pre.code")).to_have_text("second = 2\n")
+        await expect(page.locator("[data-gauge=iterations] .gauge-value")).to_have_text("2 of 20")
+        await page.click("[data-step='1']")
+        await expect(page.locator(".pane h2")).to_have_text("Iteration 1")
+        write(*iteration(run, 3, begin + 2, code="third = 3", output="three"), ended(run, begin + 3, {"answer": "42"}))
+        await expect(page.locator(".run-title .badge")).to_have_text("submitted")
+        await expect(page.locator("tr[data-field=answer] .answer-value")).to_have_text("42")
+        await expect(page.locator("[data-step='3']")).to_be_visible()
+        await expect(page.locator(".pane h2")).to_have_text("Iteration 1")  # what is being read stays
+
+
+async def test_the_keys_do_what_the_help_says(tab: Any, address: str, runs: Any) -> None:
+    page = tab.page
+    await page.goto(address)
+    await expect(page.locator(".runs .window-row").first).to_be_visible()
+    await page.keyboard.press("?")
+    await expect(page.locator("dialog.help")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(page.locator("dialog.help")).not_to_be_visible()
+    await page.keyboard.press("/")
+    await page.keyboard.type("lease")
+    await expect(page.locator(".runs .window-row")).to_have_count(2)
+    await page.keyboard.press("Enter")
+    await page.keyboard.press("j")
+    await page.keyboard.press("k")
+    await page.keyboard.press("j")
+    await expect(page.locator(".window-row.selected")).to_have_attribute("data-id", runs.leases[0])
+    await page.keyboard.press("Enter")
+    await expect(page.locator("h1")).to_have_text("lease")
+    await expect(page.locator(".pane h2")).to_have_text("Iteration 1")
+    await page.keyboard.press("j")
+    await expect(page.locator(".pane h2")).to_have_text("Iteration 2")
+    await page.keyboard.press("G")
+    await expect(page.locator(".pane h2")).to_have_text("Extraction, attempt 2")
+    await page.keyboard.press("g")
+    await expect(page.locator(".pane h2")).to_have_text("Start")
+    await page.keyboard.press("Escape")
+    await expect(page.locator(".runs .window-row").first).to_be_visible()
+
+
+async def test_a_narrow_screen_shows_all_of_it(tab: Any, address: str, runs: Any) -> None:
+    page = tab.page
+    await page.set_viewport_size({"width": 360, "height": 740})
+    places = (
+        "",
+        f"#/run/{runs.leases[0]}",
+        f"#/run/{runs.leases[0]}/2",
+        f"#/compare/{runs.counts[0]}/{runs.counts[1]}",
+    )
+    for place in places:
+        await page.goto(address + place)
+        await expect(page.locator(".window-row, .pane h2, .pairs").first).to_be_visible()
+        assert await tab.wide() <= 0, place
+    await page.goto(f"{address}#/run/{runs.leases[0]}/2")
+    await page.click("[aria-label='Next step']")
+    await expect(page.locator(".pane h2")).to_have_text("Iteration 3")
+    await page.click("[data-tab=tree]")
+    assert await tab.wide() <= 0
+
+
+async def test_dark_is_dark_and_light_is_light(tab: Any, address: str) -> None:
+    page = tab.page
+    await page.goto(address)
+    lightness = """() => ["background-color", "color"].map(name =>
+        getComputedStyle(document.documentElement).getPropertyValue(name).match(/\\d+/g).slice(0, 3)
+            .reduce((sum, one) => sum + Number(one), 0) / 765)"""
+    ground, ink = await page.evaluate(lightness)
+    assert ground > 0.9
+    assert ink < 0.3
+    await page.emulate_media(color_scheme="dark")
+    ground, ink = await page.evaluate(lightness)
+    assert ground < 0.15
+    assert ink > 0.8
+
+
+async def test_a_run_of_very_many_events_is_a_skeleton(tab: Any, address: str) -> None:
+    page = tab.page
+    await page.goto(f"{address}#/run/{'1' * 12}")
+    await expect(page.locator(".pane h2")).to_have_text("Iteration 1")
+    assert await page.evaluate("document.querySelectorAll('*').length") < 1_500
+    assert not any("/bodies/" in one for one in tab.asked if "start=0" not in one)
+    await page.keyboard.press("G")
+    await expect(page.locator(".pane h2")).to_have_text("Iteration 1000")
+    await expect(page.locator("[data-step='1000']")).to_be_visible()
+    await expect(page.locator("pre.out")).to_contain_text("1000 1000")
+    assert await page.locator(".rail .window-row").count() < 60
+    assert sum("/events?after=0" in one for one in tab.asked) == 1
+
+
+async def test_what_is_not_there_is_said(tab: Any, address: str) -> None:
+    page = tab.page
+    await page.goto(f"{address}#/run/nothing")
+    await expect(page.locator(".failed-page")).to_contain_text("no run on record has an id that begins with 'nothing'")
+    assert [one for one in tab.complaints if "404" not in one and "no run on record" not in one] == []
+    tab.complaints.clear()
