@@ -56,4 +56,41 @@ def _for_models() -> tuple[Check, ...]:
     else:
         advice = "export OPENAI_API_KEY=..., or the variable of your provider; scripted tasks need none"
         keys = Check("API keys", False, "no variable is set that looks like one", advice)
-    return dspy, keys
+    return dspy, keys, *_for_local_models()
+
+
+def _for_local_models() -> tuple[Check, ...]:
+    from sandbox.doctor import Check
+
+    from ..models.library import backends, choose, examine, free_memory
+    from ..models.weights import WeightsError, embedded_gguf
+
+    found = [backend for backend in backends() if backend.installed]
+    if found:
+        names = ", ".join(f"{backend.package} {backend.version}" for backend in found)
+        local = Check("local models", True, f"run with {names}")
+    else:
+        extra = "mlx" if sys.platform == "darwin" else "llamacpp"
+        local = Check(
+            "local models", False, "nothing is installed that runs them", f"pip install 'rlm-kernel[{extra}]'"
+        )
+    try:
+        path = embedded_gguf()
+        backend, problem = choose(examine(path))
+        embedded = Check(
+            "embedded model", backend is not None, f"{path.name}, runs with {backend}" if backend else problem or ""
+        )
+    except WeightsError as error:
+        what, _, advice = str(error).partition("; ")
+        embedded = Check("embedded model", False, what, advice)
+    free = free_memory()
+    if free is None:
+        return local, embedded
+    room = Check("memory", True, f"{free / 1e9:.1f} GB free: models up to about {_billions(free)} at 4 bits a weight")
+    return local, embedded, room
+
+
+def _billions(free: int) -> str:
+    """How many weights fit: 0.6 bytes each with their scales, and a fifth of the memory is left for everything else."""
+    weights = max(0.0, free * 0.8 - 0.5e9) / 0.6 / 1e9
+    return f"{weights:.0f} billion weights" if weights >= 2 else f"{weights:.1f} billion weights"

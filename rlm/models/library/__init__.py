@@ -1,0 +1,20 @@
+"""The models on this machine: which there are, what they are, and what can run them. Nothing here loads one."""
+
+from .entries import EMBEDDED, LibraryError, add, entries, locate, remove
+from .facts import Facts, examine
+from .machine import Backend, backends, choose, free_memory
+
+__all__ = [
+    "EMBEDDED",
+    "Backend",
+    "Facts",
+    "LibraryError",
+    "add",
+    "backends",
+    "choose",
+    "entries",
+    "examine",
+    "free_memory",
+    "locate",
+    "remove",
+]

@@ -1,0 +1,38 @@
+"""Chat templates: messages into the text that a model was trained on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .generation import Turns
+
+
+def render(tokenizer: Any, turns: Turns) -> list[int]:
+    """The tokens of a conversation, up to where the model's answer begins."""
+    if not getattr(tokenizer, "chat_template", None):
+        return list(tokenizer.encode("\n\n".join(text for _, text in turns) + "\n\n"))
+    from jinja2 import TemplateError
+
+    try:
+        return _templated(tokenizer, turns)
+    except TemplateError:
+        # Some templates refuse a system message, or two messages of one role in a row.
+        return _templated(tokenizer, plainer(turns))
+
+
+def plainer(turns: Turns) -> Turns:
+    """The same conversation for a strict template: the system's words open the first user message, roles alternate."""
+    merged: list[tuple[str, str]] = []
+    for role, text in turns:
+        role = "user" if role == "system" else role
+        if merged and merged[-1][0] == role:
+            merged[-1] = (role, f"{merged[-1][1]}\n\n{text}")
+        else:
+            merged.append((role, text))
+    return tuple(merged)
+
+
+def _templated(tokenizer: Any, turns: Turns) -> list[int]:
+    messages = [{"role": role, "content": text} for role, text in turns]
+    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    return list(tokenizer.encode(text, add_special_tokens=False))

@@ -1,0 +1,134 @@
+"""A constraint on what a model may write: made from any type, carried as plain JSON, checked against the text.
+
+A `Literal`, an `Enum` of texts or numbers and a term of Outlines (`Regex`, `CFG`, ...) are written as they are.
+Everything else is written as JSON: `str` in quotes, `None` as `null`, lists, optionals and models alike.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+import sys
+from dataclasses import dataclass
+from typing import Any, Literal, get_args, get_origin
+
+Kind = Literal["json_schema", "regex", "lark"]
+
+_CARRIER = "x-outlines"
+"""Where a constraint that is not a JSON schema travels, inside the schema of a `response_format`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A JSON schema, a regular expression or a Lark grammar, as text. Equal constraints share one compiled grammar."""
+
+    kind: Kind
+    source: str
+
+    def response_format(self) -> dict[str, Any]:
+        """The constraint as the schema of a response format, the one field that dspy passes on to engines."""
+        schema = json.loads(self.source) if self.kind == "json_schema" else {_CARRIER: {self.kind: self.source}}
+        return {"type": "json_schema", "name": "constraint", "schema": schema}
+
+
+def constraint_of(output_type: Any) -> Constraint:
+    """The constraint for a type or for a term of Outlines. Raises `UnsupportedConstraint`."""
+    if isinstance(output_type, Constraint):
+        return output_type
+    choices = _choices(output_type)
+    if choices is not None:
+        return Constraint("regex", "|".join(re.escape(str(choice)) for choice in choices))
+    if isinstance(output_type, dict):
+        return from_schema(output_type)
+    term = _term(output_type)
+    if term is not None:
+        return term
+    return from_schema(_schema(output_type))
+
+
+def from_schema(schema: dict[str, Any]) -> Constraint:
+    """The constraint for a JSON schema. Objects that list their properties are closed: a model adds none of its own."""
+    return Constraint("json_schema", json.dumps(_closed(schema), ensure_ascii=False))
+
+
+def from_response_format(response_format: dict[str, Any] | None) -> Constraint | None:
+    """The constraint that a request carries, if any."""
+    if response_format is None:
+        return None
+    schema = response_format.get("schema")
+    if schema is None:
+        return from_schema({"type": "object"})
+    carried = schema.get(_CARRIER)
+    if isinstance(carried, dict):
+        ((kind, source),) = carried.items()
+        return Constraint(kind, source)
+    return from_schema(schema)
+
+
+def _choices(output_type: Any) -> tuple[Any, ...] | None:
+    if get_origin(output_type) is Literal:
+        values = get_args(output_type)
+    elif isinstance(output_type, type) and issubclass(output_type, enum.Enum):
+        values = tuple(member.value for member in output_type)
+    else:
+        return None
+    plain = all(isinstance(value, str | int | float) and not isinstance(value, bool) for value in values)
+    return values if values and plain else None
+
+
+def _term(output_type: Any) -> Constraint | None:
+    if "outlines.types.dsl" not in sys.modules:
+        return None  # whoever has a term has imported Outlines, which takes seconds
+    from outlines.types.dsl import CFG, JsonSchema, Term, to_regex
+
+    if not isinstance(output_type, Term):
+        return None
+    if isinstance(output_type, CFG):
+        return Constraint("lark", _lark(output_type.definition))
+    if isinstance(output_type, JsonSchema):
+        return from_schema(json.loads(output_type.schema))
+    return Constraint("regex", to_regex(output_type))
+
+
+def _lark(definition: str) -> str:
+    """Outlines takes Lark and GBNF alike; llguidance wants Lark."""
+    if "::=" not in definition:
+        return definition
+    from llguidance.gbnf_to_lark import gbnf_to_lark
+
+    return str(gbnf_to_lark(definition))
+
+
+def _schema(output_type: Any) -> dict[str, Any]:
+    from pydantic import PydanticUserError, TypeAdapter
+    from pydantic.errors import PydanticSchemaGenerationError
+
+    from .errors import UnsupportedConstraint
+
+    try:
+        return TypeAdapter(output_type).json_schema()
+    except (PydanticUserError, PydanticSchemaGenerationError) as error:
+        raise UnsupportedConstraint(f"{output_type!r} has no JSON schema, so no constraint: {error}") from error
+
+
+def _closed(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    closed = dict(schema)
+    for key, value in schema.items():
+        if key in _NAMED:
+            closed[key] = {name: _closed(inner) for name, inner in value.items()}
+        elif key in _LISTED:
+            closed[key] = [_closed(inner) for inner in value]
+        elif key in _SINGLE:
+            closed[key] = _closed(value)
+    # What allOf joins must stay open: each part names some of the properties only.
+    if "properties" in schema and "additionalProperties" not in schema and "allOf" not in schema:
+        closed["additionalProperties"] = False
+    return closed
+
+
+_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+_LISTED = frozenset({"anyOf", "oneOf", "prefixItems"})
+_SINGLE = frozenset({"items", "additionalProperties"})

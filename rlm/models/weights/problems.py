@@ -1,0 +1,7 @@
+"""What can be wrong with the weights of a model."""
+
+from __future__ import annotations
+
+
+class WeightsError(Exception):
+    """Weights that are not there or cannot be used; the message says which, why, and what to do."""

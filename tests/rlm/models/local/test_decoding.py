@@ -1,0 +1,149 @@
+"""The decode loop on real weights: what makes it quick changes nothing about the answer."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from pydantic import BaseModel
+
+from rlm.models.local.constraints import constraint_of
+from rlm.models.local.decoding import Decoding
+from rlm.models.local.generation import Settings
+from rlm.models.local.sampling import numpy_picker, unpacked
+
+# The first test of a process also converts and loads the weights.
+pytestmark = [pytest.mark.xdist_group("local_weights"), pytest.mark.timeout(400)]
+
+PROMPT = (("user", "Bob Jones, 41, of Leeds. As JSON: name, age, kind."),)
+
+
+class Person(BaseModel):
+    name: str
+    age: int
+    kind: Literal["person", "company"]
+
+
+class Aged(BaseModel):
+    age: int
+    kind: Literal["person", "company"]
+
+
+def always_masked(loaded: Any, matcher: Any, prompt: list[int], most: int) -> list[int]:
+    """The plain way: a mask for every token that is not forced."""
+    written: list[int] = []
+    pick = loaded.reader.picker(Settings(most))
+    while len(written) < most and not matcher.is_stopped():
+        forced = matcher.compute_ff_tokens()
+        if not forced:
+            scores, _ = loaded.reader.begin(prompt + written, [])
+            forced = [pick(scores, matcher.compute_bitmask())]
+        matcher.consume_tokens(forced)
+        written += forced
+    return written
+
+
+def test_looking_at_the_favourite_first_gives_what_a_full_mask_gives(mlx_lm: Any) -> None:
+    local, loaded = mlx_lm.local, mlx_lm.local._loaded
+    prompt = loaded.tokens.prompt(PROMPT)
+    constraint = constraint_of(Aged)
+
+    def ours() -> tuple[list[int], Decoding]:
+        decoding = Decoding(loaded.reader, Settings(24), loaded.grammars.matcher(constraint))
+        written = decoding.begin(prompt)
+        for run in decoding.tokens(24):
+            written += run
+        return written, decoding
+
+    written, decoding = local.in_its_thread(ours)
+    plain = local.in_its_thread(lambda: always_masked(loaded, loaded.grammars.matcher(constraint), prompt, 24))
+    assert written == plain
+    assert decoding.complete
+    assert decoding.forced > 4
+
+
+def test_a_kept_prompt_gives_the_answer_that_a_new_one_gives(mlx_lm: Any) -> None:
+    local = mlx_lm.local
+    other = (("user", "Bob Jones, 41, of Leeds. In one word?"),)
+
+    def ask(turns: Any) -> Any:
+        return local.submit(turns, Settings(24), constraint_of(Person)).result()
+
+    local.submit("x", Settings(1)).result()
+    new = ask(PROMPT)
+    ask(other)
+    kept = ask(PROMPT)
+    assert new.cached_tokens == 0
+    assert kept.cached_tokens > new.prompt_tokens // 3
+    assert kept.text == new.text
+
+
+def test_a_constraint_with_one_sentence_asks_no_model(mlx_lm: Any) -> None:
+    answer = mlx_lm.local.submit(PROMPT, Settings(24), constraint_of(Literal["certainly"])).result()
+    assert answer.text == "certainly"
+    assert answer.finish == "stop"
+    assert answer.forced_tokens == answer.output_tokens
+
+
+def test_a_constraint_is_compiled_once(mlx_lm: Any) -> None:
+    grammars = mlx_lm.local._loaded.grammars
+    first = grammars.matcher(constraint_of(Person))
+    kept = grammars._unused[constraint_of(Person)]
+    first.consume_tokens(first.compute_ff_tokens())
+    second = grammars.matcher(constraint_of(Person))
+    assert grammars._unused[constraint_of(Person)] is kept
+    assert second.compute_ff_tokens()  # at the start again, whatever the first has consumed
+
+
+def test_forced_text_may_be_cut_by_the_limit(mlx_lm: Any) -> None:
+    answer = mlx_lm.local.submit(PROMPT, Settings(2), constraint_of(Person)).result()
+    assert answer.finish == "length"
+    assert answer.output_tokens == 2
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_only_allowed_tokens_are_picked(temperature: float) -> None:
+    pick = numpy_picker(Settings(1, temperature=temperature, seed=1, top_p=0.9, top_k=5))
+    scores = np.arange(16.0)
+    assert {pick(scores, bytes([0b101, 0])) for _ in range(20)} <= {0, 2}
+    assert pick(scores, bytes([0b100, 0])) == 2
+
+
+def test_drawing_follows_the_chances() -> None:
+    pick = numpy_picker(Settings(1, temperature=1.0, seed=3))
+    scores = np.log(np.array([0.7, 0.2, 0.1]))
+    drawn = [pick(scores, None) for _ in range(2000)]
+    assert 0.65 < drawn.count(0) / 2000 < 0.75
+    assert 0.15 < drawn.count(1) / 2000 < 0.25
+
+
+def test_rows_without_a_token_are_never_allowed() -> None:
+    assert unpacked(bytes([0xFF]), 12).tolist() == [True] * 8 + [False] * 4
+
+
+def test_numpys_products_are_mlxs() -> None:
+    mx = pytest.importorskip("mlx.core")
+    from mlx import nn
+
+    from rlm.models.local.mlx_cpu import has_gpu, quicken
+
+    if has_gpu():
+        pytest.skip("with a GPU nothing is replaced")
+
+    class Small(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(11, 4)
+            self.parts = [nn.Linear(4, 6), nn.Linear(6, 4, bias=False)]
+
+        def __call__(self, x: Any) -> Any:
+            for part in self.parts:
+                x = part(x if x.dtype == mx.float32 else self.table(x))
+            return self.table.as_linear(x)
+
+    small, x = Small(), mx.array([[1, 2, 3], [4, 5, 10]])
+    before = np.asarray(small(x))
+    quicken(small)
+    assert {type(part).__name__ for part in [small.table, *small.parts]} == {"CpuEmbedding", "CpuLinear"}
+    np.testing.assert_allclose(np.asarray(small(x)), before, atol=1e-5)

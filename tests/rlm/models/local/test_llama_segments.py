@@ -1,0 +1,82 @@
+"""Constrained answers from llama.cpp's server: forced text, refused pieces, and the server's own port."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from typing import Any, Literal
+
+import pytest
+from outlines import types
+from pydantic import BaseModel
+
+from rlm.models.local import llama_segments
+from rlm.models.local.constraints import constraint_of
+from rlm.models.local.generation import Settings
+
+# The first test of a process also converts and loads the weights.
+pytestmark = [pytest.mark.xdist_group("local_weights"), pytest.mark.timeout(400)]
+
+PROMPT = (("user", "Bob Jones, 41, of Leeds. As JSON: name, age, kind."),)
+
+
+class Person(BaseModel):
+    name: str
+    age: int
+    kind: Literal["person", "company"]
+
+
+def ask(lm: Any, output_type: Any, most: int = 40, **options: Any) -> Any:
+    return lm.local.submit(PROMPT, Settings(most, **options), constraint_of(output_type)).result()
+
+
+def test_forced_text_is_read_and_not_written(llama_lm: Any) -> None:
+    answer = ask(llama_lm, Person)
+    assert Person.model_validate_json(answer.text).age == 41
+    assert answer.finish == "stop"
+    assert answer.forced_tokens >= 6
+
+
+def test_what_the_model_would_not_say_is_found_among_its_likeliest_tokens(llama_lm: Any) -> None:
+    answer = ask(llama_lm, Literal["Bob", "Leeds"])
+    assert answer.finish == "stop"
+    assert answer.masked_tokens >= 1
+    assert answer.text in {"Bob", "Leeds"}
+
+
+def test_without_a_candidate_the_server_goes_by_its_own_grammar(llama_lm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llama_segments, "_CANDIDATES", 1)
+    answer = ask(llama_lm, types.Regex("[QZ][0-9]{2}x"))
+    assert answer.finish == "stop"
+    assert answer.text[0] in "QZ"
+    assert answer.text[-1] == "x"
+
+
+def test_pieces_are_the_text(llama_lm: Any) -> None:
+    said: list[str] = []
+
+    def say(text: str) -> bool:
+        said.append(text)
+        return True
+
+    answer = llama_lm.local.submit(PROMPT, Settings(40), constraint_of(Person), say).result()
+    assert "".join(said) == answer.text
+    assert len(said) > 4
+
+
+def test_a_listener_that_has_enough_ends_it(llama_lm: Any) -> None:
+    answer = llama_lm.local.submit(PROMPT, Settings(40), constraint_of(Person), lambda _: False).result()
+    assert answer.finish == "cancelled"
+    assert len(answer.text) < 20
+
+
+def test_drawn_values_repeat_with_their_seed(llama_lm: Any) -> None:
+    texts = {ask(llama_lm, Person, temperature=1.2, seed=5).text for _ in range(2)}
+    assert len(texts) == 1
+
+
+def test_nobody_else_can_use_the_servers_port(llama_lm: Any) -> None:
+    address = llama_lm.local._server.listening_address
+    assert address.startswith("http://127.0.0.1:")
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(f"{address}/completion", b'{"prompt": "a", "n_predict": 1}', timeout=30)

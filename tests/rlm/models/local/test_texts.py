@@ -1,0 +1,59 @@
+"""Stop sequences in text that comes in pieces, and conversations for strict templates."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlm.models.local.chats import plainer, render
+from rlm.models.local.texts import Stops
+
+
+@given(
+    st.text("abX", max_size=40),
+    st.lists(st.integers(1, 4), max_size=40),
+    st.sampled_from([("X",), ("ab",), ("aab", "bX")]),
+)
+def test_pieces_give_what_the_whole_text_gives(text: str, cuts: list[int], stop: tuple[str, ...]) -> None:
+    hits = [at for at in (text.find(one) for one in stop) if at >= 0]
+    stops, said, rest = Stops(stop), "", text
+    for size in [*cuts, len(text)]:
+        said += stops.add(rest[:size])
+        rest = rest[size:]
+    said += stops.end()
+    assert said == stops.text
+    if hits:
+        # Where two stop sequences overlap, the one that was complete first has ended the text.
+        assert stops.found
+        assert text.startswith(said)
+        assert not any(one in said for one in stop)
+    else:
+        assert said == text
+
+
+@pytest.mark.parametrize(
+    ("turns", "expected"),
+    [
+        ((("system", "s"), ("user", "u")), (("user", "s\n\nu"),)),
+        ((("user", "a"), ("user", "b"), ("assistant", "c")), (("user", "a\n\nb"), ("assistant", "c"))),
+    ],
+)
+def test_a_strict_template_gets_alternating_roles(turns: tuple, expected: tuple) -> None:
+    assert plainer(turns) == expected
+
+
+def test_a_template_that_refuses_a_system_message_gets_none() -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = {word: number for number, word in enumerate(["?", "user", "be", "brief", "hello", "go"])}
+    backend = Tokenizer(models.WordLevel(words, unk_token="?"))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="?")
+    tokenizer.chat_template = (
+        "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system here') }}{% endif %}"
+        "{{ m.role }} {{ m.content }} {% endfor %}go"
+    )
+    tokens = render(tokenizer, (("system", "be brief"), ("user", "hello")))
+    assert tokenizer.decode(tokens) == "user be brief hello go"
