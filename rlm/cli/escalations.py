@@ -1,0 +1,237 @@
+"""`rlm escalations`: runs whose plans were all rejected. Listed, shown, answered; and the check by itself."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from . import exits
+
+if TYPE_CHECKING:
+    from ..plans import PlanLogs
+    from ..plans.answers import Choice
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _logs_option(function: F) -> F:
+    text = "The folder of the logs; `plans` in rlm's own folder, unless told."
+    return click.option("--logs", type=click.Path(file_okay=False), metavar="FOLDER", help=text)(function)
+
+
+@click.group("escalations", short_help="Look at runs whose plans were all rejected, and answer.")
+def command() -> None:
+    """Look at runs whose plans were all rejected, and answer. An escalation is named by its id, or how it begins.
+
+    A run that waits for the answer goes on with it. A run that has ended goes on with `rlm resume`.
+
+    \b
+    Example:
+      rlm escalations list
+      rlm escalations show 4f1c
+      rlm escalations approve 4f1c
+      rlm escalations retry 4f1c --note "the totals are in the second table"
+    """
+
+
+@command.command("list")
+@click.option("--open", "only_open", is_flag=True, help="Only those that no operator has answered.")
+@click.option("--json", "as_json", is_flag=True, help="JSON, one object a line.")
+@_logs_option
+def list_escalations(only_open: bool, as_json: bool, logs: str | None) -> None:
+    """List escalations, the newest first."""
+    from .words import clean
+
+    found = _open_logs(logs)
+    shown = 0
+    for entry in reversed(_guarded(found.escalations.read)):
+        answer = _guarded(functools.partial(found.answers.to, entry["log_entry_id"]))
+        waits = bool(entry.get("operator_alert_flag")) and (answer is None or answer.answered_by == "timeout")
+        if only_open and not waits:
+            continue
+        shown += 1
+        if as_json:
+            _say_json({**entry, "answer": _answer_dict(answer)})
+            continue
+        said = "open" if waits else str(entry.get("recommended_action"))
+        if answer is not None:
+            said = f"{answer.answer} ({answer.answered_by})"
+        line = f"{entry['log_entry_id']}  {entry['timestamp'][:19]}  loop {entry['loop_id']}  {said}"
+        click.echo(clean(f"{line}  {entry['escalation_reason']}"))
+    if not shown and not as_json:
+        click.echo(f"No escalations in {found.folder}.", err=True)
+
+
+@command.command("show")
+@click.argument("escalation_id", metavar="ID")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@_logs_option
+def show_escalation(escalation_id: str, as_json: bool, logs: str | None) -> None:
+    """Show one escalation: the plans, what each was rejected for, and the answers that they gave."""
+    found = _open_logs(logs)
+    entry = _find(found, escalation_id)
+    ids = set(entry["rejected_plan_ids"])
+    rejections = [one for one in _guarded(found.rejections.read) if _is_of(one, entry) and one.get("plan_id") in ids]
+    answer = _guarded(lambda: found.answers.to(entry["log_entry_id"]))
+    if as_json:
+        _say_json({**entry, "rejections": rejections, "answer": _answer_dict(answer)})
+        return
+    from .plan_words import failed_text
+    from .words import clean, one_line, value_text
+
+    click.echo(clean(f"escalation {entry['log_entry_id']}, loop {entry['loop_id']}, {entry['timestamp'][:19]}"))
+    click.echo(clean(entry["escalation_reason"]))
+    click.echo(f"recommended: {entry['recommended_action']}")
+    if entry.get("fallback_details"):
+        click.echo(one_line(entry["fallback_details"], 400))
+    for one in rejections:
+        plan, result = one.get("plan") or {}, one.get("result") or {}
+        click.echo(clean(f"\nplan {one['plan_id']}") + "  " + one_line(str(plan.get("name") or ""), 70))
+        for failed in one.get("failed_thresholds") or ():
+            click.echo(f"  {failed_text(failed)}")
+        if result.get("outputs") is not None:
+            click.echo(f"  answer: {one_line(value_text(result['outputs']), 300)}")
+    said = "none yet" if answer is None else f"{answer.answer} ({answer.answered_by}) {answer.note or ''}"
+    click.echo(f"\nanswer: {clean(said)}")
+
+
+@command.command("approve")
+@click.argument("escalation_id", metavar="ID")
+@click.option("--plan", "plan_id", metavar="PLAN", help="Whose answer; the best rejected one, unless told.")
+@click.option("--note", help="A few words for the record.")
+@_logs_option
+def approve(escalation_id: str, plan_id: str | None, note: str | None, logs: str | None) -> None:
+    """Let a rejected answer pass."""
+    _answer(logs, escalation_id, "approve", note, plan_id)
+
+
+@command.command("reject")
+@click.argument("escalation_id", metavar="ID")
+@click.option("--note", help="A few words for the record.")
+@_logs_option
+def reject(escalation_id: str, note: str | None, logs: str | None) -> None:
+    """Leave the plans rejected: the run fails."""
+    _answer(logs, escalation_id, "reject", note)
+
+
+@command.command("retry")
+@click.argument("escalation_id", metavar="ID")
+@click.option("--note", help="What to do otherwise. Whoever makes the new plans reads it.")
+@_logs_option
+def retry(escalation_id: str, note: str | None, logs: str | None) -> None:
+    """Have new plans made and tried, with what is left of the budget."""
+    _answer(logs, escalation_id, "retry", note)
+
+
+@command.command("check")
+@click.argument("loop_id", metavar="LOOP_ID")
+@click.option("--strategy", default="log_and_alert_operator", show_default=True, help="The fallback strategy.")
+@click.option("--no-fallback", is_flag=True, help="Only log an escalation.")
+@click.option("--json", "as_json", is_flag=True, help="JSON: the entry, or null.")
+@_logs_option
+@click.pass_context
+def check(
+    ctx: click.Context, /, loop_id: str, strategy: str, no_fallback: bool, as_json: bool, logs: str | None
+) -> None:
+    """Check whether all plans of a loop were rejected, and log it if so. The files may be another program's.
+
+    Exit code 0: there is an escalation, new or on record. 1: there is none.
+    """
+    from ..plans import FallbackConfig
+
+    found = _open_logs(logs)
+    settings = {"fallback_enabled": not no_fallback, "default_fallback_strategy": strategy}
+    try:
+        config = FallbackConfig.of(settings)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    detector = found.detector(config)
+    fresh = _guarded(lambda: detector.check_for_escalation(loop_id))
+    entry = fresh or _guarded(lambda: detector.escalation_of(loop_id))
+    if as_json:
+        _say_json(entry)
+    elif entry is None:
+        click.echo(f"No escalation: not all plans of loop {loop_id} are rejected, or there are none.", err=True)
+    else:
+        from .words import clean
+
+        state = "Escalated" if fresh else "Escalated before"
+        click.echo(clean(f"{state} as {entry['log_entry_id']}: {entry['escalation_reason']}"))
+        click.echo(
+            clean(f"recommended: {entry['recommended_action']}; {entry.get('fallback_details') or 'no fallback'}")
+        )
+    ctx.exit(exits.ANSWERED if entry is not None else exits.NO_ANSWER)
+
+
+def _answer(logs: str | None, prefix: str, answer: Choice, note: str | None, plan_id: str | None = None) -> None:
+    from ..plans.answers import AlreadyAnswered, OperatorAnswer
+
+    found = _open_logs(logs)
+    entry = _find(found, prefix)
+    if answer == "approve":
+        plan_id = _approvable(found, entry, plan_id)
+    try:
+        _guarded(lambda: found.answers.give(OperatorAnswer(entry["log_entry_id"], answer, plan_id, note)))
+    except AlreadyAnswered as error:
+        raise click.UsageError(str(error)) from None
+    click.echo(f"{answer}: recorded for escalation {entry['log_entry_id']}.")
+    click.echo(f"A run that waits goes on by itself; otherwise: rlm resume {entry['loop_id']}", err=True)
+
+
+def _approvable(logs: PlanLogs, entry: dict[str, Any], prefix: str | None) -> str | None:
+    """The plan whose answer is approved. There must be one that gave an answer."""
+    rejections = [one for one in _guarded(logs.rejections.read) if one.get("loop_id") == entry["loop_id"]]
+    answered = [one["plan_id"] for one in rejections if (one.get("result") or {}).get("outputs") is not None]
+    if not answered:
+        raise click.UsageError(
+            "No rejected plan of this loop gave an answer that could be approved; reject or retry it."
+        )
+    if prefix is None:
+        return None
+    matching = [one for one in answered if one.startswith(prefix)]
+    if len(matching) != 1:
+        raise click.UsageError(f"{len(matching)} plans with an answer have an id that begins with {prefix!r}.")
+    return str(matching[0])
+
+
+def _open_logs(folder: str | None) -> PlanLogs:
+    from ..plans import PlanLogs
+
+    return PlanLogs(folder)
+
+
+def _find(logs: PlanLogs, prefix: str) -> dict[str, Any]:
+    try:
+        return _guarded(lambda: logs.escalation(prefix))  # type: ignore[no-any-return]
+    except LookupError as error:
+        raise click.UsageError(f"{error.args[0]}. `rlm escalations list` lists them.") from None
+
+
+def _guarded(read: Callable[[], Any]) -> Any:
+    """What a function gives; a log that cannot be read is said in words."""
+    from ..plans import LogError
+
+    try:
+        return read()
+    except LogError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _is_of(rejection: dict[str, Any], entry: dict[str, Any]) -> bool:
+    return all(rejection.get(name) == entry.get(name) for name in ("loop_id", "comparison_set_id"))
+
+
+def _answer_dict(answer: Any) -> dict[str, Any] | None:
+    from dataclasses import asdict
+
+    return None if answer is None else asdict(answer)
+
+
+def _say_json(value: Any) -> None:
+    from .streams import safe_json
+
+    click.echo(safe_json(json.dumps(value)))

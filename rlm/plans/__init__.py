@@ -1,0 +1,34 @@
+"""Plans: several ways to do a task, compared, run, judged; and what happens when every one is rejected.
+
+    result = await run_plans(driver, inputs, PlanSettings(count=3), models={"strong": lm})
+
+`docs/plans.md` shows how one run with plans flows through these modules. `PlanEscalationDetector` also works alone.
+"""
+
+from .comparing import compare, similarity
+from .escalation import FallbackConfig, PlanEscalationDetector
+from .json_log import JsonLog, LogError
+from .plan import Candidate, CandidateSet, FailedThreshold, Plan, Scores, Verdict, Weights
+from .plan_logs import PlanLogs
+from .settings import Judge, Operator, PlanSettings, Thresholds
+
+__all__ = [
+    "Candidate",
+    "CandidateSet",
+    "FailedThreshold",
+    "FallbackConfig",
+    "JsonLog",
+    "Judge",
+    "LogError",
+    "Operator",
+    "Plan",
+    "PlanEscalationDetector",
+    "PlanLogs",
+    "PlanSettings",
+    "Scores",
+    "Thresholds",
+    "Verdict",
+    "Weights",
+    "compare",
+    "similarity",
+]

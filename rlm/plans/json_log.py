@@ -1,0 +1,150 @@
+"""A log that is one JSON array in one file: whole at every moment, and safe under several processes.
+
+Whoever writes holds the lock file beside it, reads what is there, writes the new text to another file, syncs it to the
+disk and renames it over the old one. A reader sees the old array or the new one. The lock is the operating system's and
+goes away with its process. A writer that is killed leaves at most a file that nobody reads; the next one replaces it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+Entry = dict[str, Any]
+
+
+class LogError(ValueError):
+    """A log cannot be read or written. It is left as it is; the message says what to do."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        self.path = path
+        super().__init__(f"{path}: {what}")
+
+
+class JsonLog:
+    """One log. Entries are only added; `amend` alone adds to an entry that is there."""
+
+    def __init__(self, path: str | Path, check: Callable[[Entry], None] | None = None) -> None:
+        """`check` raises `ValueError` for an entry that must not be written."""
+        self.path = Path(path)
+        self._check = check or (lambda entry: None)
+
+    def read(self) -> list[Entry]:
+        """All entries, oldest first; none where the file is missing or empty. Raises `LogError` if it is broken."""
+        return self._parse(self._text())
+
+    def append(self, entry: Entry) -> None:
+        """Add an entry."""
+        self.append_unless(entry, lambda entries: None)
+
+    def append_unless(self, entry: Entry, found: Callable[[list[Entry]], Entry | None]) -> Entry | None:
+        """Add an entry unless `found` finds one among those that are there; the one that was found, or None.
+
+        Nobody else writes in between.
+        """
+        self._check(entry)
+        with self._locked():
+            text = self._text()
+            entries = self._parse(text)
+            there = found(entries)
+            if there is None:
+                # What others wrote stays as they wrote it, byte for byte.
+                before = text.strip().removesuffix("]").rstrip() if entries else "["
+                self._replace(f"{before}{',' if entries else ''}\n{_dump(entry)}\n]\n")
+            return there
+
+    def amend(self, key: str, value: Any, changes: Entry) -> Entry:
+        """Change fields of the entry whose `key` has this value; the entry as it is then."""
+        with self._locked():
+            entries = self.read()
+            index = next((i for i, one in enumerate(entries) if one.get(key) == value), None)
+            if index is None:
+                raise LogError(self.path, f"there is no entry whose {key} is {value!r}")
+            entries[index] = {**entries[index], **changes}
+            self._check(entries[index])
+            self._replace("[\n" + ",\n".join(map(_dump, entries)) + "\n]\n")
+            return entries[index]
+
+    def _text(self) -> str:
+        try:
+            return self.path.read_bytes().decode("utf-8-sig")
+        except FileNotFoundError:
+            return ""
+        except UnicodeDecodeError as error:
+            raise LogError(self.path, f"this is not UTF-8 text ({error}); move it away or repair it") from None
+        except OSError as error:
+            raise LogError(self.path, f"cannot be read: {error.strerror}") from None
+
+    def _parse(self, text: str) -> list[Entry]:
+        if not text.strip():
+            return []
+        try:
+            entries = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise LogError(self.path, f"this is not JSON ({error}); move it away or repair it") from None
+        if not isinstance(entries, list):
+            raise LogError(self.path, f"a log is a JSON array, not {_kind(entries)}; move it away or repair it")
+        for index, entry in enumerate(entries):
+            if not isinstance(entry, dict):
+                raise LogError(self.path, f"entry {index} is not an object but {_kind(entry)}; repair it")
+        return entries
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """The right to write, for one caller at a time, in this process and in others."""
+        target = self.path.resolve()  # a link stays a link: what it leads to is replaced
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = os.open(target.with_name(target.name + ".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise LogError(self.path, f"cannot be written: {error.strerror}") from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _replace(self, text: str) -> None:
+        target = self.path.resolve()
+        fresh = target.with_name(target.name + ".new")
+        try:
+            mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+            descriptor = os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, mode)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text.encode("utf-8"))
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(target)
+            _sync_folder(target.parent)
+        except OSError as error:
+            raise LogError(self.path, f"cannot be written: {error.strerror}; what was there stays") from None
+
+
+def _dump(entry: Entry) -> str:
+    text = json.dumps(entry, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # half of a surrogate pair, which a model may write: it can be escaped only
+        return json.dumps(entry, allow_nan=False)
+    return text
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "an array", str: "a text", type(None): "null", bool: "true or false"}
+    return names.get(type(value), "a number")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name as durable as the file itself."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass  # some file systems cannot; the file itself is on the disk
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,288 @@
+"""One loop: a run of a task with plans. Plans are made, compared, run and judged until one answers or nobody will.
+
+This is the whole flow. Every step of it is one room away: `making` (candidates), `trying` (running and judging),
+`escalation`, `answers`; all that is decided goes to `plan_logs`, from where a loop can be taken up again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+import sandbox
+from sandbox.data import SMALL_BYTES
+
+from ..budgets import BudgetExceeded, Ledger
+from ..models.ask import ModelError
+from ..repl import telling
+from ..repl.driver import Driver
+from ..repl.events import Teller
+from ..repl.past import Past
+from ..results import ExecutionResult, Failed, Submitted, from_dict
+from .adjusting import Adjustment
+from .alerts import alert
+from .answers import OperatorAnswer
+from .asking import LoopAsker
+from .escalation import ALERT, REGENERATE
+from .json_log import Entry, LogError
+from .making import PlanMaker
+from .plan import CandidateSet, Plan, Rejection, best
+from .plan_logs import PlanLogs
+from .proposing import NoPlans
+from .settings import PlanSettings
+from .shares import Shares
+from .trying import Accepted, Trial
+
+
+async def run_plans(
+    driver: Driver,
+    inputs: Mapping[str, Any],
+    settings: PlanSettings,
+    *,
+    models: Mapping[str, Any] | None = None,
+    past: Past | None = None,
+    loop_id: str | None = None,
+) -> ExecutionResult[Any]:
+    """A run of the driver's task with plans, to its ending. Raises `InvalidInputs` before anything is started.
+
+    `models` are those that plans may name, beside the task's own. With the `loop_id` of an earlier loop, or the `past`
+    of its run, the loop goes on from its logs: what was rejected stays rejected, and an operator's answer counts.
+    """
+    checked = driver._checked(inputs)
+    return await _Loop(driver, checked, settings, models or {}, past, loop_id).go()
+
+
+class _Loop:
+    """The state of one loop."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        inputs: Mapping[str, Any],
+        settings: PlanSettings,
+        models: Mapping[str, Any],
+        past: Past | None,
+        loop_id: str | None,
+    ) -> None:
+        self.run_id = uuid.uuid4().hex[:12]
+        self.loop_id = loop_id or (_loop_of(past.run_id) if past is not None else self.run_id)
+        self.settings, self.past = settings, past
+        self.ledger = Ledger(driver.trigger, spent=past.usage if past is not None else None)
+        self.inputs = to_jsonable_python(dict(inputs), bytes_mode="utf8", fallback=lambda value: value)
+        # Sealed here, once: all plans read the same memory.
+        large = {name: value for name, value in self.inputs.items() if _is_large(value)}
+        self.driver = replace(driver, sealed={name: sandbox.Text(value) for name, value in large.items()})
+        roles = {"main": driver.main_model, "sub": driver.sub_model, "extraction": driver.extraction_model}
+        self.models = {**{role: one or driver.main_model for role, one in roles.items()}, **models}
+        self.tell = Teller(self.run_id, driver.observe)
+        self.asker = LoopAsker(self.ledger, self.tell)
+        self.logs = PlanLogs(settings.logs)
+        self.maker = PlanMaker(
+            self.loop_id, self.driver, self.inputs, self.models, settings, self.logs, self.tell, self.asker
+        )
+        self.trial = Trial(
+            self.run_id,
+            self.driver,
+            self.inputs,
+            self.models,
+            settings,
+            self.ledger,
+            self.logs,
+            self.tell,
+            self.asker,
+        )
+        self.escalations: list[str] = []
+        self.rounds = 0
+
+    @property
+    def rejections(self) -> list[Rejection]:
+        """What was rejected in this loop so far."""
+        return self.trial.rejections
+
+    async def go(self) -> ExecutionResult[Any]:
+        """Run to the end. Whatever happens, the result says what was tried and rejected."""
+        origin = {"parent": None, "parent_call": None, "loop_id": self.loop_id}
+        origin["resumed_from"] = self.past.run_id if self.past is not None else None
+        if self.tell.heard:
+            self.tell("run_started", telling.beginning(self.driver, self.ledger, self.inputs) | origin)
+        try:
+            result = await self._loop()
+        except ModelError as error:
+            self.trial.cause = f"model:{error.kind}"
+            result = self._failed(f"the model could not be asked for plans ({error.kind}): {error}")
+        except (NoPlans, LogError, BudgetExceeded) as error:
+            result = self._failed(str(error))
+        except asyncio.CancelledError:
+            self.tell("run_interrupted", {})
+            raise
+        except Exception as error:  # a fault of ours, or of a caller's function: what was tried is kept all the same
+            result = self._failed(f"the plans broke off: {type(error).__name__}: {error}")
+        result = replace(result, usage=self.ledger.usage(), run_id=self.run_id)
+        if self.tell.heard:
+            ending: dict[str, Any] = {"ending": type(result).__name__, "confidence": result.confidence}
+            ending["cause"] = self.trial.cause if isinstance(result, Failed) else None
+            ending["reason"] = None if isinstance(result, Submitted) else str(result.reason)
+            self.tell("run_ended", {**ending, "result": result.to_dict()})
+        return result
+
+    async def _loop(self) -> ExecutionResult[Any]:
+        sets = self.logs.sets_of(self.loop_id)
+        self.rejections.extend(self.logs.rejections_of(self.loop_id))
+        adjustment = Adjustment(self.settings.weights)
+        candidates = sets[-1] if sets else await self.maker.first()
+        if sets:
+            self.tell("plans_compared", {**candidates.to_dict(), "again": True})
+        while True:
+            self.rounds = candidates.round
+            accepted = await self._try(candidates, adjustment)
+            if accepted is not None:
+                return self._answered(accepted)
+            following = await self._escalate(candidates)
+            if not isinstance(following, tuple):
+                return following
+            candidates, adjustment = following
+
+    # Running and judging them ----------------------------------------------------------------------------------------
+
+    async def _try(self, candidates: CandidateSet, adjustment: Adjustment) -> Accepted | None:
+        done = {one.plan.plan_id for one in self.rejections if one.comparison_set_id == candidates.comparison_set_id}
+        waiting = [one for one in candidates.candidates if one.plan.plan_id not in done]
+        rounds = 1
+        if self.settings.fallback.enabled and self.settings.fallback.strategy == REGENERATE:
+            rounds += max(0, self.settings.fallback.rounds + 1 - candidates.round)
+        shares = Shares.of(self.ledger, len(waiting), rounds, self.settings.parallel, adjustment.more_calls)
+        return await self.trial.first_acceptable(candidates, waiting, shares)
+
+    # When all are rejected -------------------------------------------------------------------------------------------
+
+    async def _escalate(self, candidates: CandidateSet) -> ExecutionResult[Any] | tuple[CandidateSet, Adjustment]:
+        """What follows when every plan of a set was rejected: other plans, an approved answer, or a failure."""
+        fallback = self.settings.fallback
+        again = fallback.strategy == REGENERATE and candidates.round <= fallback.rounds and self._has_budget()
+        config = replace(fallback, strategy=REGENERATE if again else ALERT)
+        detector = self.logs.detector(config, None if again else self._alert)
+        entry = await asyncio.to_thread(detector.check_for_escalation, self.loop_id)
+        known = entry is None
+        entry = entry or detector.escalation_of(self.loop_id)
+        if entry is None:
+            raise LogError(self.logs.escalations.path, "the rejections of this loop are no longer in its logs")
+        self.escalations.append(entry["log_entry_id"])
+        if not known:
+            self.tell("plan_escalated", entry)
+        if not fallback.enabled:
+            return self._failed(f"{entry['escalation_reason']} No fallback is configured.")
+        if known and not entry.get("fallback_triggered"):  # whoever logged it was stopped before it came to that
+            entry = await asyncio.to_thread(detector.trigger_fallback, entry)
+        if again and entry["recommended_action"] != "operator_review_required":
+            try:
+                return await self.maker.again(candidates, self.rejections, None)
+            except (NoPlans, ModelError, BudgetExceeded) as error:
+                entry = detector.hand_to_operator(entry, f"No new plans could be made: {error}.")
+                await asyncio.to_thread(self._alert, entry)
+                self.tell("plan_escalated", entry)
+        return await self._ask_operator(candidates, entry)
+
+    async def _ask_operator(
+        self, candidates: CandidateSet, entry: Entry
+    ) -> ExecutionResult[Any] | tuple[CandidateSet, Adjustment]:
+        answer = await self._answer_to(entry)
+        self.tell("escalation_answered", asdict(answer))
+        match answer.answer:
+            case "approve":
+                return self._approved(answer)
+            case "retry":
+                return await self.maker.again(candidates, self.rejections, answer.note)
+        shown = entry["log_entry_id"] + (f" --logs {self.logs.folder}" if self.settings.logs is not None else "")
+        if answer.answered_by == "operator":
+            return self._failed(
+                f"{entry['escalation_reason']} An operator rejected them, too. {answer.note or ''}".strip()
+            )
+        return self._failed(
+            f"{entry['escalation_reason']} No operator has answered yet. "
+            f"To answer: rlm escalations show {shown}; then rlm resume {self.run_id} goes on."
+        )
+
+    async def _answer_to(self, entry: Entry) -> OperatorAnswer:
+        """The operator's answer, or the default when it does not come in time. Waiting costs no time of the budget."""
+        operator, answers = self.settings.operator, self.logs.answers
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        answer = await answers.wait(entry["log_entry_id"], operator.timeout)
+        self.ledger.excuse(loop.time() - began)
+        if answer is not None:
+            return answer
+        return answers.give(OperatorAnswer(entry["log_entry_id"], operator.default, answered_by="timeout"))
+
+    def _alert(self, entry: Entry) -> str:
+        latest = [one for one in self.rejections if one.comparison_set_id == entry["comparison_set_id"]]
+        return alert(self.settings.operator, entry, latest, self.logs.folder)
+
+    def _has_budget(self) -> bool:
+        return self.ledger.trigger.shared_limit(self.ledger.state()) is None
+
+    # Endings ---------------------------------------------------------------------------------------------------------
+
+    def _answered(self, accepted: Accepted) -> ExecutionResult[Any]:
+        one, result = accepted.candidate, accepted.result
+        told = self._about(one.plan, result.run_id, "thresholds")
+        self.tell("plan_answered", told)
+        return replace(result, plan=told)
+
+    def _approved(self, answer: OperatorAnswer) -> ExecutionResult[Any]:
+        """The rejected answer that an operator, or the default, lets pass."""
+        pool = [one for one in self.rejections if answer.plan_id in (None, one.plan.plan_id)]
+        chosen = best(pool)
+        if chosen is None:
+            return self._failed("An answer was approved, but no rejected plan has given one that fits the signature.")
+        assert chosen.result is not None
+        told = self._about(chosen.plan, chosen.run_id, answer.answered_by)
+        self.tell("plan_answered", told)
+        return replace(from_dict({"history": [], **chosen.result}, self.driver.signature), plan=told)
+
+    def _failed(self, reason: str) -> Failed:
+        nearest = best(self.rejections)
+        partial = [(one.result or {}).get("partial_outputs") for one in self.rejections]
+        left = next((one for one in reversed(partial) if one is not None), None)
+        return Failed(reason, nearest.answer if nearest is not None else left, plan=self._about(None, "", None))
+
+    def _about(self, plan: Plan | None, run_id: str, accepted_by: str | None) -> dict[str, Any]:
+        """Which plan answered and what was rejected, for the result."""
+        return {
+            "loop_id": self.loop_id,
+            "plan_id": plan.plan_id if plan is not None else None,
+            "name": plan.name if plan is not None else None,
+            "approach": plan.approach if plan is not None else None,
+            "run_id": run_id or None,
+            "accepted_by": accepted_by,
+            "rounds": self.rounds,
+            "rejected": [
+                {
+                    "plan_id": one.plan.plan_id,
+                    "name": one.plan.name,
+                    "round": one.round,
+                    "run_id": one.run_id or None,
+                    "failed_thresholds": [asdict(each) for each in one.verdict.failed],
+                }
+                for one in self.rejections
+            ],
+            "escalations": list(self.escalations),
+        }
+
+
+def _is_large(value: Any) -> bool:
+    return isinstance(value, str) and len(value) > SMALL_BYTES // 4
+
+
+def _loop_of(run_id: str) -> str:
+    """The loop that a run on record was a run of: its own, unless it went on with an earlier one."""
+    from ..traces import UnknownRun, find
+
+    try:
+        return str(find(run_id).beginning.get("loop_id") or run_id)
+    except UnknownRun:
+        return run_id

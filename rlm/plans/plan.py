@@ -1,0 +1,250 @@
+"""What plans are made of: plain frozen values that go to the logs and come back from them."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+MAX_APPROACH_CHARS = 4_000
+MAX_NAME_CHARS = 60
+
+Source = Literal["file", "function", "model"]
+
+
+def new_id() -> str:
+    """A fresh id for a plan, a comparison set or a log entry."""
+    return str(uuid.uuid4())
+
+
+def now() -> str:
+    """The present moment in UTC, as ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What a plan is expected to be like, each from 0 to 1. Low cost and low risk are good, high fit is good."""
+
+    cost: float = 0.5
+    risk: float = 0.5
+    fit: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+                raise ValueError(f"the predicted {name} is a number from 0 to 1, not {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each criterion counts. Only their proportions matter."""
+
+    cost: float = 1.0
+    risk: float = 1.0
+    fit: float = 1.0
+
+    def __post_init__(self) -> None:
+        values = asdict(self)
+        for name, value in values.items():
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not 0 <= value < math.inf:
+                raise ValueError(f"the weight of {name} is a number, 0 or more, not {value!r}")
+        if not sum(values.values()):
+            raise ValueError("one of the weights must be more than 0")
+
+    def score(self, scores: Scores) -> float:
+        """The weighted mean of cheapness, safety and fit: from 0 to 1, and higher is better."""
+        whole = self.cost + self.risk + self.fit
+        return (self.cost * (1 - scores.cost) + self.risk * (1 - scores.risk) + self.fit * scores.fit) / whole
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One way to do a task: the approach in words, its parameters, and what is expected of it."""
+
+    approach: str
+    name: str = ""
+    model: str | None = None
+    """Who writes the code: a name among the models of the plans. None is the task's main model."""
+
+    budget_share: float | None = None
+    """How much of the whole budget it may use, from 0 to 1. None: an even part of what is left."""
+
+    tools: tuple[str, ...] | None = None
+    """Which of the task's tools its code may call. None: all."""
+
+    temperature: float | None = None
+    scores: Scores = field(default_factory=Scores)
+    source: Source = "file"
+    plan_id: str = field(default_factory=new_id)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.approach, str) or not self.approach.strip():
+            raise ValueError("a plan needs an approach, in words")
+        if len(self.approach) > MAX_APPROACH_CHARS:
+            raise ValueError(f"an approach has at most {MAX_APPROACH_CHARS:,} characters, not {len(self.approach):,}")
+        if self.budget_share is not None and not 0 < self.budget_share <= 1:
+            raise ValueError(f"budget_share is more than 0 and at most 1, not {self.budget_share!r}")
+        if self.temperature is not None and not 0 <= self.temperature < math.inf:
+            raise ValueError(f"a temperature is a number, 0 or more, not {self.temperature!r}")
+        name = " ".join((self.name if self.name.strip() else self.approach).split())
+        object.__setattr__(self, "name", name if len(name) <= MAX_NAME_CHARS else name[: MAX_NAME_CHARS - 1] + "…")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain JSON values."""
+        return {**asdict(self), "tools": None if self.tools is None else list(self.tools)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Plan:
+        """The plan that `to_dict` described."""
+        values = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
+        values["scores"] = Scores(**data.get("scores") or {})
+        tools = data.get("tools")
+        return cls(**{**values, "tools": None if tools is None else tuple(tools)})
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A plan with its place among others. Rank 1 is the best."""
+
+    plan: Plan
+    score: float
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateSet:
+    """The candidate plans of one round of a loop, best first."""
+
+    loop_id: str
+    round: int
+    weights: Weights
+    candidates: tuple[Candidate, ...]
+    dropped: tuple[str, ...] = ()
+    """Plans that were left out, and why."""
+
+    comparison_set_id: str = field(default_factory=new_id)
+    timestamp: str = field(default_factory=now)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The set as an entry of `multi_plan_comparison.json`."""
+        return {
+            "loop_id": self.loop_id,
+            "comparison_set_id": self.comparison_set_id,
+            "round": self.round,
+            "weights": asdict(self.weights),
+            "candidates": [{**one.plan.to_dict(), "score": one.score, "rank": one.rank} for one in self.candidates],
+            "dropped": list(self.dropped),
+            "timestamp": self.timestamp,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> CandidateSet:
+        """The set that `to_dict` described."""
+        made = tuple(Candidate(Plan.from_dict(one), one["score"], one["rank"]) for one in data["candidates"])
+        return cls(
+            data["loop_id"],
+            data["round"],
+            Weights(**data["weights"]),
+            made,
+            tuple(data.get("dropped") or ()),
+            data["comparison_set_id"],
+            data["timestamp"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FailedThreshold:
+    """One threshold that an outcome did not meet: what was measured, what was wanted, what it was."""
+
+    metric: str
+    threshold: Any
+    actual: Any
+
+    def __str__(self) -> str:
+        return f"{self.metric}: wanted {_words(self.threshold)}, was {_words(self.actual)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was decided about the outcome of a plan. `failed` has every threshold that it did not meet."""
+
+    plan_id: str
+    failed: tuple[FailedThreshold, ...] = ()
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the answer may be given."""
+        return not self.failed
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A plan that was run, or could not be, and whose answer may not be given."""
+
+    loop_id: str
+    comparison_set_id: str
+    round: int
+    rank: int
+    plan: Plan
+    verdict: Verdict
+    run_id: str = ""
+    """The plan's own run; empty where it was not run at all."""
+
+    result: Mapping[str, Any] | None = None
+    """What came of it, as `to_dict` of the result gives it, without its history."""
+
+    @property
+    def answer(self) -> Any:
+        """The outputs, where there are any that fit the signature."""
+        return (self.result or {}).get("outputs")
+
+    @property
+    def reasons(self) -> str:
+        """What it was rejected for, in words."""
+        return "; ".join(map(str, self.verdict.failed))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rejection as an entry of `plan_rejection_log.json`."""
+        return {
+            "log_entry_id": new_id(),
+            "loop_id": self.loop_id,
+            "comparison_set_id": self.comparison_set_id,
+            "plan_id": self.plan.plan_id,
+            "round": self.round,
+            "rank": self.rank,
+            "plan": self.plan.to_dict(),
+            "rejection_reason": self.reasons,
+            "failed_thresholds": [asdict(one) for one in self.verdict.failed],
+            "run_id": self.run_id,
+            "result": self.result,
+            "timestamp": now(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Rejection:
+        """The rejection that `to_dict` described."""
+        failed = tuple(FailedThreshold(**one) for one in data["failed_thresholds"])
+        plan, result = Plan.from_dict(data["plan"]), data.get("result")
+        about = (data["loop_id"], data["comparison_set_id"], data["round"], data["rank"])
+        return cls(*about, plan, Verdict(plan.plan_id, failed), data.get("run_id") or "", result)
+
+
+def best(rejections: Iterable[Rejection]) -> Rejection | None:
+    """The rejected answer that came nearest: fewest failed thresholds, then most confidence, then the best rank."""
+    answered = [one for one in rejections if one.answer is not None]
+    if not answered:
+        return None
+    return min(answered, key=lambda one: (len(one.verdict.failed), -_confidence(one), one.rank, -one.round))
+
+
+def _confidence(rejection: Rejection) -> float:
+    return float((rejection.result or {}).get("confidence") or 0.0)
+
+
+def _words(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

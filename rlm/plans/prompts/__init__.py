@@ -1,0 +1,13 @@
+"""The texts of the questions about plans, in files of their own."""
+
+from __future__ import annotations
+
+import functools
+from importlib.resources import files
+from string import Template
+
+
+@functools.cache
+def template(name: str) -> Template:
+    """The text in `name.md`."""
+    return Template(files(__package__).joinpath(f"{name}.md").read_text(encoding="utf-8"))

@@ -1,0 +1,93 @@
+"""How a task wants its plans made, judged and, when all are rejected, followed up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from .escalation import FallbackConfig
+from .plan import Plan, Weights
+
+DEFAULT_COUNT = 3
+DefaultAnswer = Literal["approve", "reject"]
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """A model that says yes or no to an answer, and why."""
+
+    question: str
+    """What must be true of an answer, as a question."""
+
+    model: str | None = None
+    """A name among the models of the plans. None is the task's main model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """What an answer must meet to be given: the governance of plans."""
+
+    min_confidence: float | None = None
+    accept_extracted: bool = True
+    max_cost_usd: float | None = None
+    max_seconds: float | None = None
+    invariants: tuple[str, ...] = ()
+    """Expressions over the outputs. They run in the sandbox."""
+
+    function: Callable[[Any], Any] | None = None
+    """Called with the outputs. It accepts with None or True, and rejects with False, a reason or an exception."""
+
+    judge: Judge | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """How a person is told of an escalation, and how long an answer is waited for."""
+
+    command: tuple[str, ...] = ()
+    """A program and its arguments, started without a shell; the escalation is JSON on its standard input."""
+
+    webhook: str | None = None
+    """A URL that the escalation is posted to, as JSON."""
+
+    timeout: float = 0.0
+    """Seconds. With 0 nobody is waited for: the default is taken, and a later answer counts when the run goes on."""
+
+    default: DefaultAnswer = "reject"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSettings:
+    """Everything about the plans of a task."""
+
+    plans: tuple[Plan, ...] = ()
+    """Plans that are given, and not asked for."""
+
+    count: int = DEFAULT_COUNT
+    """How many plans to have. The model is asked for those that are not given."""
+
+    propose: Callable[[Any], Any] | None = None
+    """The caller's own source of plans: called with a `Request`, gives plans. See `proposing.py`."""
+
+    planner: str | None = None
+    """Which model is asked for plans: a name among the models of the plans. None is the task's main model."""
+
+    weights: Weights = field(default_factory=Weights)
+    parallel: int = 1
+    """How many plans are run at once."""
+
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    fallback: FallbackConfig = field(default_factory=FallbackConfig)
+    operator: Operator = field(default_factory=Operator)
+    stronger: str | None = None
+    """A model for plans that are made after answers with too little confidence: a name among the plans' models."""
+
+    logs: Path | None = None
+    """The folder of the logs. None: `plans` in rlm's own folder."""
+
+    def __post_init__(self) -> None:
+        for name in ("count", "parallel"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is 1 or more, not {getattr(self, name)}")

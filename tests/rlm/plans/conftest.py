@@ -1,0 +1,20 @@
+"""For the tests of plans: loops on scripted models, in the real sandbox, with logs in a folder of the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plan_loops import Loop
+
+import sandbox
+
+
+@pytest.fixture
+def make_loop(pool: sandbox.Pool, tmp_path: Path) -> Callable[..., Loop]:
+    def make(main: Any, **options: Any) -> Loop:
+        return Loop(pool, tmp_path / "plans", main, options)
+
+    return make
