@@ -17,10 +17,11 @@ from .budgets import FallbackTrigger
 from .extraction.confidence import Scorer, score
 from .models.ask import Answer, ModelError, ask
 from .repl.driver import Driver, run_sync
-from .repl.events import Observer, ignore
+from .repl.events import Observer, all_of, ignore
 from .repl.prompt import Conversation
 from .results import ExecutionResult, Failed
 from .signatures import Signature
+from .traces.everyday import everyday
 
 
 class RunFailed(Exception):
@@ -82,10 +83,16 @@ class Predict(dspy.Module):  # type: ignore[misc]
         depth: int = 1,
         checks: tuple[str, ...] = (),
         confidence: Scorer = score,
+        adapter: Any = None,
         pool: sandbox.Pool | None = None,
         observe: Observer = ignore,
+        record: bool = True,
     ) -> None:
-        """`signature` is a `dspy.Signature` class or text. The main model is dspy's: `dspy.configure(lm=...)`."""
+        """`signature` is a `dspy.Signature` class or text. The main model is dspy's: `dspy.configure(lm=...)`.
+
+        `adapter` is what typed questions go through, if not dspy's: `rlm.OutlinesAdapter()`, `rlm.TwoStepAdapter(...)`.
+        Runs are on record (`rlm runs list`) unless `record` is off, here or for all with `RLM_TRACE=off`.
+        """
         super().__init__()
         self.signature = Signature.of(signature)
         self.act = dspy.Predict(_Act)
@@ -101,8 +108,10 @@ class Predict(dspy.Module):  # type: ignore[misc]
             "checks": checks,
             "scorer": confidence,
             "pool": pool,
-            "observe": observe,
         }
+        self._adapter = adapter
+        self._observe = observe
+        self._record = record
 
     def run_with_fallback(self, **inputs: Any) -> ExecutionResult[Any]:
         """One run, to its ending. Raises `InvalidInputs` before it starts; afterwards every outcome is a result."""
@@ -110,18 +119,33 @@ class Predict(dspy.Module):  # type: ignore[misc]
 
     async def arun_with_fallback(self, **inputs: Any) -> ExecutionResult[Any]:
         """As `run_with_fallback`, without stalling the event loop."""
+        return await self._driver().run(inputs)
+
+    def resume(self, run_id: str) -> ExecutionResult[Any]:
+        """Go on with a run of this signature that is on record and was cut off. Nothing is asked twice."""
+        return run_sync(lambda: self.aresume(run_id))  # type: ignore[no-any-return]
+
+    async def aresume(self, run_id: str) -> ExecutionResult[Any]:
+        """As `resume`, without stalling the event loop."""
+        from .traces import find, past
+
+        run = find(run_id)
+        return await self._driver().run(run.inputs(), past=past(run))
+
+    def _driver(self) -> Driver:
         lm = self.act.lm or dspy.settings.lm
         if lm is None:
             raise ValueError("no language model: dspy.configure(lm=dspy.LM(...)), or set_lm on this module")
-        driver = Driver(
+        return Driver(
             self.signature,
             lm,
             self.sub_lm,
             self.extraction_lm,
             act=self._ask_predictor,
+            adapter=self._adapter or dspy.settings.adapter,
+            observe=all_of(everyday() if self._record else ignore, self._observe),
             **self._options,
         )
-        return await driver.run(inputs)
 
     def forward(self, **inputs: Any) -> Any:
         """A run as a dspy module: its outputs as a `dspy.Prediction`. Raises `RunFailed` when there are none."""

@@ -69,6 +69,8 @@ class Submitted(Generic[T]):
     _: dataclasses.KW_ONLY
     usage: Usage = _UNKNOWN
     run_id: str = ""
+    plan: Mapping[str, Any] | None = None
+    """Which plan answered and what was rejected, in a run with plans: see `rlm.plans`."""
 
     @property
     def was_extracted(self) -> bool:
@@ -105,6 +107,7 @@ class Extracted(Generic[T]):
     evidence: tuple[Evidence, ...] = ()
     usage: Usage = _UNKNOWN
     run_id: str = ""
+    plan: Mapping[str, Any] | None = None
 
     @property
     def was_extracted(self) -> bool:
@@ -136,6 +139,7 @@ class Failed:
     _: dataclasses.KW_ONLY
     usage: Usage = _UNKNOWN
     run_id: str = ""
+    plan: Mapping[str, Any] | None = None
 
     @property
     def outputs(self) -> None:
@@ -171,6 +175,7 @@ ExecutionResult: TypeAlias = Submitted[T] | Extracted[T] | Failed
 def from_dict(data: Mapping[str, Any], signature: Signature) -> ExecutionResult[Any]:
     """The result that `to_dict` described; its outputs are checked against the signature again."""
     about: dict[str, Any] = {"usage": Usage.from_dict(data["usage"]), "run_id": data["run_id"]}
+    about["plan"] = data.get("plan")
     match data["status"]:
         case "submitted":
             outputs = signature.outputs_from_json(data["outputs"])

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 
 import sandbox
+
+# A machine that is busy is slow, which says nothing about the code.
+hypothesis.settings.register_profile("rlm", deadline=None)
+hypothesis.settings.load_profile("rlm")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def rlm_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What runs record goes to a directory of this test run, also from the processes that tests start."""
+    before = os.environ.get("RLM_HOME")
+    os.environ["RLM_HOME"] = str(tmp_path_factory.mktemp("rlm-home"))
+    yield
+    if before is None:
+        del os.environ["RLM_HOME"]
+    else:
+        os.environ["RLM_HOME"] = before
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,10 @@ from rlm import __version__
 
 from . import exits
 
-_COMMANDS = ("run", "check", "init", "schema", "doctor", "completion")
+_COMMANDS = (
+    *("run", "resume", "replay", "fork", "runs", "view", "escalations"),
+    *("check", "init", "models", "schema", "doctor", "completion"),
+)
 
 
 class _Commands(click.Group):

@@ -11,10 +11,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ..repl.events import all_of, ignore
+from ..repl.past import Past
 from ..results import ExecutionResult
 from ..tasks import Task
+from ..traces.writer import TraceWriter
 from .kept import interrupted_result
+from .otel import telemetry
 from .state import Event, RunState
+
+_FLUSH_S = 10.0
 
 
 class View(Protocol):
@@ -39,16 +45,21 @@ class Outcome:
     state: RunState
 
 
-def drive(task: Task, view: View, state: RunState) -> Outcome:
-    """Run a task to its end, or until somebody interrupts it."""
+def drive(task: Task, view: View, state: RunState, *, past: Past | None = None, record: bool = True) -> Outcome:
+    """Run a task to its end, or until somebody interrupts it. It is on record unless `record` is off."""
     from ..running import run_task
+    from ..traces.everyday import everyday
 
+    writer, spans = everyday() if record else ignore, telemetry()
     state.budget = task.trigger.to_dict()
     view.start(task)
     try:
-        return asyncio.run(_drive(run_task(task, observe=_guarded(view)), state))
+        run = run_task(task, observe=all_of(writer, _guarded(view), spans), past=past)
+        return asyncio.run(_drive(run, state))
     finally:
         view.stop()
+        if isinstance(writer, TraceWriter):
+            writer.flush(_FLUSH_S)
 
 
 async def _drive(run: Any, state: RunState) -> Outcome:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..results import Evidence, ExecutionResult, Extracted, Failed, Submitted
+from .plan_words import plan_part
 from .words import clean, count, one_line, usage_text, value_text
 
 _QUOTES = 3
@@ -34,6 +35,8 @@ def show(console: Console, result: ExecutionResult[Any], *, iterations: int, not
             title = Text("Failed", "bold red")
             parts = [_about("reason", result.reason), *_partial(result)]
             iterations = max(iterations, len(result.history))
+    if result.plan is not None:
+        parts += [Text(""), plan_part(result.plan)]
     console.print(Rule(title, align="left", style="dim"))
     usage = Text(usage_text(result.usage, iterations or None), "dim")
     run = Text(f"run {clean(result.run_id)}", "dim") if result.run_id else Text("")

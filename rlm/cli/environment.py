@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from .exits import EnvironmentProblem, missing_package_advice
+from .preparing import prepare
 
 if TYPE_CHECKING:
     from ..tasks import ModelSpec, Task
@@ -28,14 +29,17 @@ KEYS: dict[str, tuple[str, ...]] = {
 
 
 def require(task: Task) -> None:
-    """Raise if the task cannot be run from here: no isolation, a key or a package missing."""
+    """Raise if the task cannot be run from here: no isolation; a key, a package or a local model missing."""
     from sandbox.isolation.probe import choose_tier
 
     choose_tier(task.isolation)
-    specs = (task.models.main, task.models.sub, task.models.extraction)
+    plans = task.plans.models.values() if task.plans is not None else ()
+    specs = (task.models.main, task.models.sub, task.models.extraction, *plans)
     asked = {spec.model: spec for spec in specs if spec.scripted is None}
     for spec in asked.values():
-        if not _has_key(spec):
+        if spec.local:
+            prepare(spec.weights, spec.options.get("backend"))
+        elif not _has_key(spec):
             _import_litellm()  # it may read a key from a `.env` file
             if not _has_key(spec):
                 raise EnvironmentProblem(_advice(spec))

@@ -52,12 +52,13 @@ def explain(error: Exception) -> int:
     """Say what went wrong, on standard error, and give its exit code."""
     from sandbox.errors import IsolationUnavailable, KernelStartError
 
+    from ..models.weights.problems import WeightsError
     from ..tasks.problems import TaskError
 
     if isinstance(error, TaskError):
         _say("\n".join(map(str, error.problems)))
         return USAGE
-    if isinstance(error, EnvironmentProblem):
+    if isinstance(error, EnvironmentProblem | WeightsError) or _is_local_model_error(error):
         _say(f"rlm: {error}")
         return ENVIRONMENT
     if isinstance(error, IsolationUnavailable | KernelStartError):
@@ -80,6 +81,11 @@ def explain(error: Exception) -> int:
 def missing_package_advice() -> str:
     """How to install this package with all that it needs."""
     return f"{Path(sys.executable).name} -m pip install --upgrade rlm-kernel"
+
+
+def _is_local_model_error(error: Exception) -> bool:
+    # By its name: its module imports dspy, which takes seconds.
+    return any(kind.__name__ == "LocalModelError" for kind in type(error).__mro__)
 
 
 def _place_of(error: Exception) -> str:

@@ -1,10 +1,7 @@
-"""Runs that were interrupted: what they had found out is kept in a file of the user's own."""
+"""Runs that were interrupted: what they had found out, and how to go on."""
 
 from __future__ import annotations
 
-import os
-import re
-from pathlib import Path
 from typing import Any
 
 from ..budgets import Usage
@@ -27,24 +24,14 @@ def interrupted_result(state: RunState) -> Failed:
         return Failed("interrupted", None, tuple(entries), usage=usage, run_id=state.run_id)
 
 
-def keep(result: ExecutionResult[Any], task_file: str) -> str:
-    """Write the result of an interrupted run to a file, and say where it is and how to go on."""
-    name = re.sub(r"[^\w-]", "", result.run_id)
-    if not name:
+def how_to_go_on(result: ExecutionResult[Any], task_file: str) -> str:
+    """What to say of an interrupted run: that nothing is lost, and how to go on."""
+    from ..repl.events import ignore
+    from ..traces.everyday import everyday
+
+    if not result.run_id:
         return f"Interrupted before the run began. To start it: rlm run {task_file}"
     done = count(len(getattr(result, "history", ())), "iteration")
-    target = _folder() / f"{name}.json"
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(result.to_json() + "\n")
-        kept = f"its history ({done}) is kept in {target}"
-    except OSError as error:
-        kept = f"its history ({done}) could not be kept: {error}"
-    return f"Interrupted. Run {name}: {kept}\nTo start again: rlm run {task_file}"
-
-
-def _folder() -> Path:
-    own = os.environ.get("RLM_STATE_DIR")
-    state = os.environ.get("XDG_STATE_HOME")
-    return Path(own) if own else (Path(state) if state else Path.home() / ".local" / "state") / "rlm" / "interrupted"
+    if everyday() is ignore:
+        return f"Interrupted after {done}. Nothing was recorded (RLM_TRACE is off). To start again: rlm run {task_file}"
+    return f"Interrupted. Run {result.run_id} is on record ({done}).\nTo go on: rlm resume {result.run_id}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TextIO
 
 from ..tasks import Task
+from .plan_words import plan_lines
 from .state import Event, RunState
 from .words import clean, count, duration, inputs_text, last_line, models_text, one_line, script_notice, signature_text
 
@@ -52,7 +53,7 @@ class LineView:
                 return f"extraction, attempt {number}" + (f": {one_line('; '.join(problems), 160)}" if problems else "")
             case "run_ended":
                 return f"{data.get('ending', 'ended')}"
-        return ""
+        return plan_lines(event)
 
     def _write(self, *lines: str) -> None:
         self.stream.write("".join(clean(line) + "\n" for line in lines))

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..tasks import Task
+from .plan_words import plan_lines
 from .state import Event, Iteration, RunState
 from .words import clean, count, duration, inputs_text, last_line, money, one_line, script_notice, signature_text
 
@@ -23,6 +24,7 @@ _PHASES = {
     "running": "running the code",
     "thinking": "done",
     "extracting": "extracting the outputs",
+    "escalated": "all plans were rejected",
     "ended": "done",
 }
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -64,7 +66,8 @@ class LiveView:
             case "extraction_attempt" if self.state.attempts[-1][1]:
                 number, problems = self.state.attempts[-1]
                 return Text(f"✗ extraction {number}: {one_line('; '.join(problems), width - 20)}", "red")
-        return None
+        lines = plan_lines(event)
+        return Text(lines, "magenta") if lines else None
 
     def stop(self) -> None:
         """Take the picture away; what was printed stays."""

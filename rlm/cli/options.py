@@ -39,13 +39,32 @@ _MODELS = (
 )
 
 
-def task_options(function: F) -> F:
-    """The task file, and everything of it that can be said otherwise."""
+def ending_options(function: F) -> F:
+    """How a run is shown and judged."""
+    for option in (
+        click.option("-q", "--quiet", is_flag=True, help="No progress, only the ending."),
+        click.option("--strict", is_flag=True, help="An extracted answer is no answer: exit code 1."),
+        click.option(
+            "--json", "as_json", is_flag=True, help="One JSON object on standard output, and nothing else there."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def change_options(function: F) -> F:
+    """Models and budgets in place of those of the file."""
     for name, kind, text in reversed(_BUDGET):
         flag = "--" + name.replace("_", "-")
         function = click.option(flag, type=kind, metavar=_METAVARS.get(name, "N"), help=text)(function)
     for name, _, text in reversed(_MODELS):
         function = click.option("--" + name.replace("_", "-"), metavar="MODEL", help=text)(function)
+    return function
+
+
+def task_options(function: F) -> F:
+    """The task file, and everything of it that can be said otherwise."""
+    function = change_options(function)
     function = click.option(
         "-i",
         "--input",
@@ -63,7 +82,7 @@ def overrides(options: Mapping[str, Any]) -> Overrides:
     from ..tasks import Overrides
 
     return Overrides(
-        inputs=options["inputs"],
+        inputs=options.get("inputs") or {},
         models={role: options[name] for name, role, _ in _MODELS if options[name]},
         budget={name: options[name] for name, _, _ in _BUDGET if options[name] is not None},
     )

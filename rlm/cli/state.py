@@ -75,6 +75,15 @@ class RunState:
     attempts: list[tuple[int, list[str]]] = field(default_factory=list)
     """Attempts at extraction: their numbers, and what is known to be wrong with them."""
 
+    cause: str = ""
+    """What broke the run off, where something did: `model:key`, `sandbox:KernelStartError`."""
+
+    plans: int = 0
+    """How many plans were compared so far; 0 in a run without plans."""
+
+    plan_run: str = ""
+    """The run of the plan that is watched."""
+
     ended: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
@@ -86,12 +95,26 @@ class RunState:
         with self.lock:
             if not self.run_id:
                 self.run_id = event.run_id
-            if event.run_id != self.run_id:
+            if event.run_id != self.run_id and not self._of_plan(event):
                 return False
             handler = getattr(self, f"_{event.kind}", None)
             if handler is not None:
                 handler(event.data)
             return True
+
+    def _of_plan(self, event: Event) -> bool:
+        """Whether an event is of the plan that is watched: of those that run at once, the one that began first."""
+        if event.kind == "run_started":
+            if self.plans and not self.plan_run and event.data.get("parent") == self.run_id:
+                self.plan_run = event.run_id
+            return False
+        if event.run_id != self.plan_run:
+            return False
+        if event.kind in ("run_ended", "run_interrupted"):
+            self.plan_run = ""
+            self.calls.clear()
+            return False
+        return event.kind != "budget"  # that of the whole run is shown, not that of its plan
 
     def seconds_in_phase(self) -> float:
         """How long the present phase has taken so far."""
@@ -164,7 +187,14 @@ class RunState:
         self.attempts.append((data["number"], [str(one["message"]) for one in data.get("problems") or ()]))
         self._enter("extracting")
 
+    def _plans_compared(self, data: Mapping[str, Any]) -> None:
+        self.plans += len(data["candidates"])
+
+    def _plan_escalated(self, data: Mapping[str, Any]) -> None:
+        self._enter("escalated")
+
     def _run_ended(self, data: Mapping[str, Any]) -> None:
         self.ended = True
+        self.cause = str(data.get("cause") or "")
         self.calls.clear()
         self._enter("ended")

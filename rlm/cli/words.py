@@ -93,12 +93,15 @@ def models_text(task: Task) -> str:
 
 def script_notice(task: Task) -> str | None:
     """What has to be said where there is no model."""
-    specs = (task.models.main, task.models.sub, task.models.extraction)
-    names = dict.fromkeys(spec.scripted.name for spec in specs if spec.scripted is not None)
-    if not names:
+    roles = {"main": task.models.main, "sub": task.models.sub, "extraction": task.models.extraction}
+    scripts = {role: spec.scripted.name for role, spec in roles.items() if spec.scripted is not None}
+    if not scripts:
         return None
-    who = "The model is scripted" if all(spec.scripted is not None for spec in specs) else "Partly scripted"
-    return f"{who}: its replies were written in advance ({', '.join(names)}). No model is asked."
+    names = ", ".join(dict.fromkeys(scripts.values()))
+    if len(scripts) == len(roles):
+        return f"The model is scripted: its replies were written in advance ({names}). No model is asked."
+    asked = ", ".join(f"{role} is {spec}" for role, spec in roles.items() if role not in scripts)
+    return f"Partly scripted: what {' and '.join(scripts)} say was written in advance ({names}). A real model: {asked}."
 
 
 def summary(task: Task) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import json
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +37,9 @@ class Asker:
     tell: Teller
     act: Act | None = None
     """Asks the main model for its next reply, if not plainly: `Predict` lets dspy's predictor do it."""
+
+    adapter: Any = None
+    """The dspy adapter that typed questions go through; None asks for JSON, and constrains models that run here."""
 
     past: Past | None = None
     """A run that is done again: its replies are not asked for."""
@@ -75,28 +80,98 @@ class Asker:
         turns = [("user", prompt)]
         return await self._asked(ask(model, turns), model, turns, role="sub", iteration=iteration)
 
-    async def extraction(self, prompt: str) -> Answer:
-        """An answer of the model that extracts."""
+    async def typed(self, prompt: str, output_type: Any, *, main: bool = False, iteration: int = 0) -> Any:
+        """A typed value from inside the REPL. Each further call that it takes is counted, too."""
+        from ..adapters.typed import ask_typed
+
+        model = self.main_model if main else self.sub_model
+        with self._watched("sub", iteration):
+            return (await ask_typed(model, prompt, output_type, adapter=self.adapter)).value
+
+    async def step_in_form(self, conversation: Conversation, reply: str, iteration: int) -> str | None:
+        """A reply again that had no code, from a model that can be held to a form; None where it cannot."""
+        from ..adapters.steps import ask_step
+
+        if self.adapter is None or not getattr(self.main_model, "constrains", False):
+            return None
+        turns = [*((turn.role, turn.text) for turn in conversation.turns), ("assistant", reply.strip() or "...")]
+        with self._watched("main", iteration):
+            return await ask_step(self.main_model, turns, conversation.system, self.adapter)
+
+    async def extraction(self, prompt: str, schema: Mapping[str, Any]) -> Answer:
+        """An answer of the model that extracts: held to the schema where it can be."""
+        from ..extraction.errors import ExtractionError
+
+        if getattr(self.extraction_model, "constrains", False):
+            from ..adapters.typed import ask_typed
+
+            told: list[Answer] = []
+            try:
+                with self._watched("extraction", None, told):
+                    answer = await ask_typed(
+                        self.extraction_model, prompt, schema, adapter=self.adapter, max_attempts=1
+                    )
+                return Answer(json.dumps(answer.value, ensure_ascii=False))
+            except ExtractionError:
+                return told[-1] if told else Answer("")
         turns = [("user", prompt)]
         return await self._asked(ask(self.extraction_model, turns), self.extraction_model, turns, role="extraction")
+
+    @contextlib.contextmanager
+    def _watched(self, role: str, iteration: int | None, told: list[Answer] | None = None) -> Iterator[None]:
+        """Calls that adapters make inside are counted and told as all others are. The first one was paid for before."""
+        from ..adapters.calls import ModelCall, watch_calls
+
+        calls = itertools.count()
+
+        def before(step: str, model: Any) -> None:
+            if next(calls) and role == "sub":
+                self.ledger.reserve_call()
+
+        def after(call: ModelCall) -> None:
+            answer = Answer(call.text, call.truncated, call.tokens_in, call.tokens_out, call.cost_usd)
+            number = next(self._numbers)
+            system = next((one["content"] for one in call.messages if one["role"] == "system"), None)
+            turns = [(one["role"], one["content"]) for one in call.messages if one["role"] != "system"]
+            about = {"role": role, "iteration": iteration, "step": call.step, "kept": 0}
+            about["call"] = current_call.get() if role == "sub" else None
+            self.tell("model_asked", {"id": number, **about, "model": call.model, "system": system, "turns": turns})
+            self._answered(number, role, iteration, answer, call.seconds)
+            if told is not None:
+                told.append(answer)
+
+        with watch_calls(after, before=before):
+            yield
 
     async def _asked(
         self, answering: Awaitable[Answer], model: Any, turns: Sequence[tuple[str, str]], **about: Any
     ) -> Answer:
         number, began = next(self._numbers), time.monotonic()
-        about = {"iteration": None, "kept": 0, "system": None, "call": current_call.get(), **about}
+        call = current_call.get() if about["role"] == "sub" else None  # a child run is asked inside its parent's call
+        about = {"iteration": None, "kept": 0, "system": None, "call": call, **about}
         named = {"model": getattr(model, "model", str(model)), "turns": turns}
         self.tell("model_asked", {"id": number, **about, **named})
         try:
             answer = await answering
         except (ModelError, OutOfTime) as error:
+            self._excuse(error, about["role"])
             kind = error.kind if isinstance(error, ModelError) else "out of time"
             failed = {"role": about["role"], "error_kind": kind, "message": str(error)}
             self.tell("model_failed", {"id": number, **failed, "seconds": time.monotonic() - began})
             raise
-        self.ledger.record_usage(answer.tokens_in, answer.tokens_out, answer.cost_usd)
-        told = {"role": about["role"], "iteration": about["iteration"], "text": answer.text}
-        told |= {"truncated": answer.truncated, "seconds": time.monotonic() - began}
-        told |= {"tokens_in": answer.tokens_in, "tokens_out": answer.tokens_out, "cost_usd": answer.cost_usd}
-        self.tell("model_answered", {"id": number, **told})
+        self._excuse(answer, about["role"])
+        self._answered(number, about["role"], about["iteration"], answer, time.monotonic() - began)
         return answer
+
+    def _answered(self, number: int, role: str, iteration: int | None, answer: Answer, seconds: float) -> None:
+        """Count what an answer used, and tell of it."""
+        self.ledger.record_usage(answer.tokens_in, answer.tokens_out, answer.cost_usd)
+        told = {"role": role, "iteration": iteration, "text": answer.text, "truncated": answer.truncated}
+        used = {"tokens_in": answer.tokens_in, "tokens_out": answer.tokens_out, "cost_usd": answer.cost_usd}
+        self.tell("model_answered", {"id": number, **told, "seconds": seconds, **used})
+
+    def _excuse(self, outcome: Any, role: str) -> None:
+        """Leave out of the clock how long a busy model was waited for; in a cell, where others go on, it runs on."""
+        waited = getattr(outcome, "waited", 0.0)
+        if waited and role != "sub":
+            self.ledger.excuse(waited)

@@ -20,11 +20,12 @@ from ..budgets import FallbackReason, FallbackTrigger, Ledger
 from ..extraction.confidence import Scorer, score
 from ..extraction.fallback import Extraction, extract_fallback
 from ..extraction.orchestrator import Reply
+from ..extraction.prompt import extraction_schema
 from ..history import REPLHistory, REPLHistoryEntry
 from ..models.ask import Answer, ModelError
 from ..results import ExecutionResult, Failed, Submitted
 from ..signatures import Signature
-from . import prompt, telling
+from . import grounding, prompt, telling
 from .asking import Act, Asker, OutOfTime
 from .calls import CallLog, current_call
 from .checks import failed_check
@@ -53,6 +54,9 @@ class Driver:
     """How deep `rlm_query` may nest."""
 
     scorer: Scorer = score
+    adapter: Any = None
+    """The dspy adapter that typed questions go through: `rlm.OutlinesAdapter()`, say."""
+
     pool: sandbox.Pool | None = None
     observe: Observer = ignore
     act: Act | None = None
@@ -61,15 +65,27 @@ class Driver:
     task: Mapping[str, Any] | None = None
     """Where the run comes from, for its trace: the task file, say."""
 
+    guidance: str | None = None
+    """How to go about the task, in words, where that was decided before the run: see `rlm.plans`."""
+
+    sealed: Mapping[str, sandbox.Text] = field(default_factory=dict)
+    """Large inputs that are in sealed memory already, by name. Runs of one driver share them."""
+
     async def run(
-        self, inputs: Mapping[str, Any], *, ledger: Ledger | None = None, past: Past | None = None
+        self,
+        inputs: Mapping[str, Any],
+        *,
+        ledger: Ledger | None = None,
+        past: Past | None = None,
+        parent: str | None = None,
     ) -> ExecutionResult[Any]:
         """One run, from its inputs to its ending. Raises `InvalidInputs` before anything is started; later, nothing.
 
         With a `past`, its iterations are done again first, without asking any model, and the run goes on from there.
+        `parent` is the id of what the run is a part of, for its trace.
         """
         ledger = ledger or Ledger(self.trigger, spent=past.usage if past is not None else None)
-        return await _Run(self, self._checked(inputs), ledger, past=past).go()
+        return await _Run(self, self._checked(inputs), ledger, past=past, parent=parent).go()
 
     def _checked(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         self.signature.refuse_names(RESERVED)
@@ -102,6 +118,7 @@ class _Run:
             ledger,
             self.tell,
             act=driver.act,
+            adapter=driver.adapter,
             past=past,
         )
         self.tools = ReplTools(
@@ -111,11 +128,12 @@ class _Run:
             child_run=self._child if ledger.depth < driver.depth else None,
             iterations=lambda: len(self.history),
             check=self._check if driver.checks else None,
+            unread=frozenset(grounding.unseen(self.inputs)),
         )
         functions = self.tools.functions(driver.tools)
         self.log = CallLog(self.tell, REPEATABLE)
         self.repl = Repl(
-            self.inputs,
+            {**self.inputs, **driver.sealed},
             functions,
             self.log,
             limits=driver.limits,
@@ -124,7 +142,9 @@ class _Run:
             pool=driver.pool,
         )
         budget = ledger.remaining(0)
-        self.conversation = prompt.begin(driver.signature, self.inputs, functions, helper_source(), budget)
+        self.conversation = prompt.begin(
+            driver.signature, self.inputs, functions, helper_source(), budget, driver.guidance
+        )
         self.origin = {
             "parent": parent,
             "parent_call": current_call.get() if parent else None,
@@ -143,7 +163,7 @@ class _Run:
             cause = f"model:{error.kind}"
             result = self._failed(f"the model could not be asked ({error.kind}): {error}")
         except sandbox.SandboxError as error:
-            cause = "sandbox"
+            cause = f"sandbox:{type(error).__name__}"
             result = self._failed(f"the sandbox could not go on: {error}")
         except asyncio.CancelledError:
             self.tell("run_interrupted", {})
@@ -176,18 +196,32 @@ class _Run:
         self.tell("iteration_started", {"iteration": number})
         answer = await self._ask_main(number)
         step = read_reply(answer.text)
+        if step.code is None and number > len(self.past):
+            held = await self.asker.step_in_form(self.conversation, answer.text, number)
+            answer, step = (answer, step) if held is None else (Answer(held), read_reply(held))
         if step.code is None:
             entry = REPLHistoryEntry(number, step.reasoning, "", "\n".join(step.remarks), False)
             told = prompt.told_without_code(step.remarks, self.ledger.remaining(number))
         else:
             entry, remarks = await self._run_cell(number, step.reasoning, step.code)
-            told = prompt.told_after(entry.output, step.remarks + remarks, self.ledger.remaining(number))
+            told = self._told(entry, step.remarks + remarks)
         self.history.append(entry)
         self.conversation.add(answer.text, told)
         if self.conversation.compact(list(self.history), self.repl.variables):
             self.tell("compacted", {"iteration": number, "turns": len(self.conversation.turns)})
-        self.tell("history", {"iteration": number, "reasoning": entry.reasoning, "told": told})
+        told_about = {"reasoning": entry.reasoning, "remarks": list(step.remarks), "told": told}
+        self.tell("history", {"iteration": number, **told_about})
         self.tell("budget", telling.budget(self.ledger, len(self.history)))
+
+    def _told(self, entry: REPLHistoryEntry, remarks: tuple[str, ...]) -> str:
+        """What the model reads about its cell."""
+        changed = (*entry.variables_changed.added, *entry.variables_changed.changed)
+        known = self.repl.variables
+        state = grounding.state_of(changed, known)
+        submit = grounding.next_submit(self.driver.signature, entry.output, changed, known) if entry.success else None
+        return prompt.told_after(
+            entry.output, remarks, self.ledger.remaining(entry.iteration), state=state, submit=submit
+        )
 
     async def _ask_main(self, number: int) -> Answer:
         try:
@@ -202,12 +236,17 @@ class _Run:
         self, number: int, reasoning: str | None, code: str
     ) -> tuple[REPLHistoryEntry, tuple[str, ...]]:
         self.tell("cell_started", {"iteration": number, "code": code})
+        if self.tools.unread and grounding.names_read(code, self.inputs):
+            self.tools.unread = frozenset()
+        invented = grounding.own_data(code, self.repl.variables.keys() | self.inputs.keys(), self.tools.unread)
         past = self.past[number - 1] if number <= len(self.past) else None
         timeout = self.ledger.seconds_left() if past is None or past.output is None else self.driver.limits.cell_seconds
         result, remarks = await self.repl.run(code, timeout, number, past)
         output = _output(result)
         if past is not None and past.output is not None and past.output != output:
             self.tell("replay_differs", {"iteration": number, "recorded": past.output, "now": output})
+        told = (grounding.overwritten(code, self.inputs), invented, grounding.repeated(code, output, self.history))
+        remarks += tuple(remark for remark in told if remark is not None)
         if result.value is not None and not result.text:
             remarks += ("(The last line's value is shown; next time print what you want to see.)",)
         facts = {"iteration": number, "output": output, "success": result.ok, "seconds": result.seconds}
@@ -222,8 +261,10 @@ class _Run:
     async def _extract(self, reason: FallbackReason) -> ExecutionResult[Any]:
         self.tell("trigger_fired", {"reason": str(reason), "reason_data": reason.to_dict()})
 
+        schema = extraction_schema(self.driver.signature)
+
         async def agent(text: str) -> Reply:
-            answer = await self.asker.extraction(text)
+            answer = await self.asker.extraction(text, schema)
             return Reply(answer.text, answer.truncated, answer.tokens_in, answer.tokens_out)
 
         extraction = Extraction(
@@ -241,7 +282,7 @@ class _Run:
     async def _child(self, signature: str, inputs: dict[str, Any]) -> dict[str, Any]:
         """`rlm_query`: a run of its own, on the same budget."""
         child = Signature.of(signature, reserved=RESERVED)
-        driver = replace(self.driver, signature=child, checks=(), act=None, task=None)
+        driver = replace(self.driver, signature=child, checks=(), act=None, task=None, guidance=None, sealed={})
         if self.ledger.depth + 1 > self.driver.depth:
             raise DepthExceeded(f"child runs may nest {self.driver.depth} deep")
         result = await _Run(driver, driver._checked(inputs), self.ledger.child(), parent=self.id).go()

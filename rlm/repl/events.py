@@ -4,14 +4,20 @@ The kinds, in the order of a run: `run_started`; for each iteration `iteration_s
 (or `model_failed`), `cell_started`, `call_started` and `call_ended` for each host call, `cell_ended`, `variables`,
 `history`, `budget`; then, where a limit was reached, `trigger_fired` and an `extraction_attempt` for each; `run_ended`.
 Between them: `compacted`, `replay_differs`, `run_interrupted`. A child run tells its own, under its own id.
+
+A run with plans tells `plans_compared`, `plan_selected`, `plan_rejected`, `plan_escalated`, `escalation_answered` and
+`plan_answered`; the runs of its plans are its children.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+_logger = logging.getLogger("rlm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +52,20 @@ class Teller:
 
     def __call__(self, kind: str, data: dict[str, Any]) -> None:
         """Tell of one thing that happened."""
-        self.observer(Event(kind, self.run_id, data))
+        try:
+            self.observer(Event(kind, self.run_id, data))
+        except Exception:
+            _logger.exception("an observer failed at %s of run %s; the run goes on", kind, self.run_id)
 
 
 def all_of(*observers: Observer) -> Observer:
-    """One observer that passes everything on to several."""
+    """One observer that passes everything on to several. Those that look away are left out."""
+    looking = [one for one in observers if one is not ignore]
+    if len(looking) < 2:
+        return looking[0] if looking else ignore
 
     def observe(event: Event) -> None:
-        for observer in observers:
+        for observer in looking:
             observer(event)
 
     return observe

@@ -10,6 +10,7 @@ import ast
 import functools
 import inspect
 import json
+import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -24,6 +25,11 @@ MAX_OUTPUT_CHARS = 8_000
 MAX_CHARS = 150_000
 _PREVIEW_CHARS = 160
 _KEPT_TURNS = 6
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxdict = 40
+_BEGIN = "Begin. One thought, one ```python block."
+_BEGIN_LONG = "Begin. You have not seen {name} yet: do not guess, search it. One thought, one ```python block."
 _ALIASES = ("llm_query_batched",)
 
 
@@ -85,19 +91,21 @@ def begin(
     functions: Mapping[str, Callable[..., Any]],
     helpers: str,
     budget: Remaining,
+    guidance: str | None = None,
 ) -> Conversation:
-    """The conversation as it starts."""
+    """The conversation as it starts. With `guidance`, the model is told how to go about the task."""
     submit = "SUBMIT(" + ", ".join(f"{field.name}=..." for field in signature.outputs) + ")"
     shown = {name: one for name, one in functions.items() if name not in _ALIASES}
     listed = "\n".join([*(_function(name, one) for name, one in shown.items()), *_helpers(helpers)])
-    texts = [name for name, value in inputs.items() if isinstance(value, str)]
-    example = f"print(peek({texts[0]}, 0, 500))" if texts else "print(budget())"
-    system = _template("system").substitute(submit=submit, functions=listed, example=example)
+    texts = [name for name, value in inputs.items() if isinstance(value, str) and not shown_whole(value)]
+    system = _template("system").substitute(submit=submit, functions=listed)
     task = _template("task").substitute(
         instructions=signature.instructions,
         inputs="\n".join(describe_input(name, value) for name, value in inputs.items()) or "(none)",
         outputs=signature.field_list(),
         budget=str(budget),
+        approach=_approach(guidance) if guidance else "",
+        begin=_BEGIN_LONG.format(name=texts[0]) if texts else _BEGIN,
     )
     return Conversation(system, task)
 
@@ -105,27 +113,54 @@ def begin(
 def describe_input(name: str, value: Any) -> str:
     """One line: the name, the type, the size, and how it begins."""
     kind = type(value).__name__
+    size = ""
     if isinstance(value, str):
-        size, preview = f", {len(value):,} characters", value[:_PREVIEW_CHARS]
+        size = f", {len(value):,} characters"
     elif isinstance(value, bytes | list | tuple | dict | set):
-        size, preview = f", {len(value):,} {'bytes' if isinstance(value, bytes) else 'items'}", repr(value)[:2000]
-    else:
-        size, preview = "", repr(value)
-    shown = json.dumps(preview[:_PREVIEW_CHARS], ensure_ascii=False) if isinstance(value, str) else preview
-    more = " …" if len(shown) > _PREVIEW_CHARS or (isinstance(value, str) and len(value) > _PREVIEW_CHARS) else ""
-    return f"- {name} ({kind}{size}): {shown[: _PREVIEW_CHARS + 2]}{more}"
+        size = f", {len(value):,} {'bytes' if isinstance(value, bytes) else 'items'}"
+    shown = _shown(value)
+    return f"- {name} ({kind}{size}): {shown[: _PREVIEW_CHARS + 2]}{'' if shown_whole(value) else ' …'}"
 
 
-def told_after(output: str, remarks: tuple[str, ...], budget: Remaining, max_chars: int = MAX_OUTPUT_CHARS) -> str:
-    """What the model reads after its code ran."""
-    printed = cut_middle(output.rstrip(), max_chars) or "(nothing was printed; print what you want to see)"
-    parts = [*remarks, f"Output:\n{printed}", f"[{budget}]"]
-    return "\n\n".join(parts)
+def shown_whole(value: Any) -> bool:
+    """Whether the description of an input has all of it, so that a model can answer without reading it."""
+    if isinstance(value, str | bytes):
+        return len(value) <= _PREVIEW_CHARS
+    shown = _shown(value)
+    return len(shown) <= _PREVIEW_CHARS and "..." not in shown
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value[:_PREVIEW_CHARS], ensure_ascii=False)
+    return _SHORT.repr(value)
+
+
+def told_after(
+    output: str,
+    remarks: tuple[str, ...],
+    budget: Remaining,
+    *,
+    state: str = "",
+    submit: str | None = None,
+    max_chars: int = MAX_OUTPUT_CHARS,
+) -> str:
+    """What the model reads after its code ran: what it printed, or else what its variables are; how it could submit."""
+    printed = cut_middle(output.rstrip(), max_chars)
+    if not printed:
+        printed = "(nothing was printed; print what you want to see)" + (f"\nVariables now: {state}" if state else "")
+    hint = [f"If that is the answer, run this:\n```python\n{submit}\n```"] if submit else []
+    return "\n\n".join([*remarks, f"Output:\n{printed}", *hint, f"[{budget}]"])
 
 
 def told_without_code(remarks: tuple[str, ...], budget: Remaining) -> str:
     """What the model reads after a reply in which there was nothing to run."""
     return "\n\n".join([*remarks, f"[{budget}]"])
+
+
+def _approach(guidance: str) -> str:
+    """The approach as a quotation: what it says cannot be taken for another section of the prompt."""
+    return "# Approach\n" + "\n".join(f"> {line}" for line in guidance.splitlines()) + "\n\n"
 
 
 def _function(name: str, function: Callable[..., Any]) -> str:

@@ -48,6 +48,7 @@ class Repl:
             "helpers": helper_source(),
             "pool": pool,
         }
+        self._given = frozenset(inputs)
         self._session: AsyncSession | None = None
         self._cells: list[tuple[str, tuple[RecordedCall, ...]]] = []
         self._revivals = 0
@@ -73,26 +74,23 @@ class Repl:
         assert self._session is not None
         again = None if past is None else Replay(past.calls, live=past.output is None)
         self._log.begin_cell(iteration, again)
-        result = await self._session.run(code, timeout=max(0.05, timeout))
+        result = await self._session.run(code, timeout=max(0.05, timeout), variables=True)
         if self._session.alive:
             self._cells.append((code, tuple(self._log.recorded)))
-            await self._look()
+            self._look(result.variables)
         else:
             remarks += (
                 "The kernel ended with this cell. The next cell gets a new one, where all earlier cells ran again.",
             )
         return result, remarks
 
-    async def _look(self) -> None:
+    def _look(self, now: dict[str, Variable] | None) -> None:
         """See what the cell did to the variables."""
-        assert self._session is not None
-        try:
-            now = await self._session.variables()
-        except sandbox.SandboxError:
+        if now is None:
             return  # what was seen last has to do
         before = self.variables
         self.changed = VariableChanges(
-            added=tuple(name for name in now if name not in before),
+            added=tuple(name for name in now if name not in before and name not in self._given),
             changed=tuple(name for name, one in now.items() if name in before and one != before[name]),
             removed=tuple(name for name in before if name not in now),
         )

@@ -34,6 +34,7 @@ def beginning(driver: Driver, ledger: Ledger, inputs: Mapping[str, Any]) -> dict
             "limits": dataclasses.asdict(driver.limits),
             "checks": list(driver.checks),
             "tools": sorted(driver.tools),
+            "guidance": driver.guidance,
         },
         "task": dict(driver.task) if driver.task is not None else None,
     }
@@ -79,9 +80,14 @@ def _signature(signature: Signature) -> dict[str, Any]:
         "instructions": signature.instructions,
         "inputs": [field.name for field in signature.inputs],
         "outputs": [field.name for field in signature.outputs],
-        "text": str(signature),
+        "text": _text(signature),
         "schema": signature.output_schema(),
     }
+
+
+def _text(signature: Signature) -> str:
+    sides = [[f"{field.name}: {field.type_text}" for field in side] for side in (signature.inputs, signature.outputs)]
+    return " -> ".join(", ".join(side) for side in sides)
 
 
 def _variable(variable: Variable) -> dict[str, Any]:

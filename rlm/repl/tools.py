@@ -8,14 +8,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import to_jsonable_python
+
 import sandbox
 from sandbox.tagged import type_names, untagged
 
 from ..budgets import BudgetExceeded, Ledger
+from ..extraction.errors import ExtractionError
 from ..extraction.feedback import refusal, validate_json
 from ..extraction.validation import Schema
-from ..models.ask import Answer, ModelError
-from ..signatures import InvalidOutputs, Signature
+from ..models.ask import ModelError
+from ..signatures import InvalidOutputs, Signature, SignatureError
+from . import grounding
 from .asking import Asker
 
 if TYPE_CHECKING:
@@ -64,6 +68,9 @@ class ReplTools:
     check: Callable[[Mapping[str, Any]], Any] | None = None
     """Further checks of outputs that fit the signature: what is wrong, in words, or nothing."""
 
+    unread: frozenset[str] = frozenset()
+    """Inputs that the prompt does not show whole, while no code has read any of them: no answer can come from there."""
+
     submitted: BaseModel | None = None
     rejected: Any = None
     """The last values that did not fit, for `partial_outputs`."""
@@ -93,6 +100,8 @@ class ReplTools:
         given: Any = args[0] if args and not outputs else outputs
         values, types = untagged(given), type_names(given)
         problem = self._problem(values, types, extra=args if outputs or len(args) > 1 else ())
+        if problem is None and self.unread:
+            problem = grounding.unread(self.unread)
         if problem is None and self.check is not None:
             problem = await self.check(values)
         if problem is not None:
@@ -101,35 +110,44 @@ class ReplTools:
         self.submitted = self.signature.check_outputs(values)
         raise sandbox.StopCell
 
-    async def llm_query(self, prompt: str, context: Any = None, model: str | None = None) -> str:
-        """Ask a smaller model one question; `context` is text for it to read. It remembers nothing."""
+    async def llm_query(self, prompt: str, context: Any = None, model: str | None = None, type: Any = None) -> Any:
+        """Ask a smaller model one question; `context` is text for it to read. It remembers nothing.
+
+        With `type` the answer is a value: choices (["yes", "no"]), a type ("int", "list[str]") or a JSON schema.
+        """
+        wanted = wanted_type(type)
         self.ledger.reserve_call()
-        return (await self._ask(prompt, context, model)).text
+        return await self._ask(prompt, context, model, wanted)
 
     async def llm_batch(
-        self, prompts: list[str], contexts: list[Any] | None = None, max_parallel: int = _PARALLEL
-    ) -> list[str | None]:
+        self,
+        prompts: list[str],
+        contexts: list[Any] | None = None,
+        max_parallel: int = _PARALLEL,
+        type: Any = None,
+    ) -> list[Any]:
         """Ask many questions at once; answers in order, None where one failed (llm_errors() says why)."""
+        wanted = wanted_type(type)
         if not isinstance(prompts, list):
             raise TypeError("llm_batch(prompts): a list of texts")
         texts = contexts if contexts is not None else [None] * len(prompts)
         if len(texts) != len(prompts):
             raise ValueError(f"{len(prompts)} prompts and {len(texts)} contexts: there must be one for each")
-        gate = asyncio.Semaphore(max(1, int(max_parallel)))
+        answers: list[Any] = [None] * len(prompts)
         errors: dict[int, str] = {}
+        waiting = iter(range(len(prompts)))
 
-        async def one(index: int) -> str | None:
-            async with gate:
+        async def work() -> None:
+            for index in waiting:
                 try:
                     self.ledger.reserve_call()
-                    return (await self._ask(prompts[index], texts[index], None)).text
-                except (BudgetExceeded, ModelError, TypeError) as error:
+                    answers[index] = await self._ask(prompts[index], texts[index], None, wanted)
+                except (BudgetExceeded, ModelError, ExtractionError, TypeError) as error:
                     errors[index] = str(error)
-                    return None
 
-        answers = await asyncio.gather(*(one(index) for index in range(len(prompts))))
+        await asyncio.gather(*(work() for _ in range(min(len(prompts), max(1, int(max_parallel))))))
         self._errors = errors
-        return list(answers)
+        return answers
 
     def llm_errors(self) -> dict[str, str]:
         """Why calls of the last llm_batch failed, by their index."""
@@ -155,13 +173,16 @@ class ReplTools:
             self._schema = Schema.of(self.signature.output_schema())
         return self._schema
 
-    async def _ask(self, prompt: str, context: Any, model: str | None) -> Answer:
+    async def _ask(self, prompt: str, context: Any, model: str | None, wanted: Any) -> Any:
         if not isinstance(prompt, str):
             raise TypeError(f"llm_query(prompt): a text, not {type(prompt).__name__}")
         if model not in (None, "sub", "main"):
             raise ValueError(f"llm_query(model={model!r}): choose 'sub' or 'main'")
         text = prompt if context is None else f"{prompt}\n\n{context if isinstance(context, str) else repr(context)}"
-        return await self.asker.sub(text, main=model == "main", iteration=self.iterations() + 1)
+        main, iteration = model == "main", self.iterations() + 1
+        if wanted is None:
+            return (await self.asker.sub(text, main=main, iteration=iteration)).text
+        return to_jsonable_python(await self.asker.typed(text, wanted, main=main, iteration=iteration))
 
     def _problem(self, values: Any, types: Mapping[str, str], extra: tuple[Any, ...]) -> str | None:
         if extra or not isinstance(values, dict):
@@ -177,6 +198,20 @@ class ReplTools:
         text = refusal(values, self.schema, problems, what="SUBMIT")
         odd = [f"The value at '{path}' was a {name}." for path, name in types.items()]
         return "\n".join([text, *odd[:20]])
+
+
+def wanted_type(type: Any) -> Any:
+    """The type that an answer is asked for, from what code can write: choices, the name of a type, a JSON schema."""
+    if type is None or type == "str":
+        return None
+    if isinstance(type, str):
+        try:
+            return Signature.of(f"question -> answer: {type}").outputs[0].type
+        except SignatureError as error:
+            raise TypeError(f"type={type!r} is no type: {error}") from None
+    if isinstance(type, list | dict):
+        return type
+    raise TypeError(f"type={type!r:.80}: a list of choices, the name of a type such as 'int', or a JSON schema")
 
 
 def _plain(method: Callable[..., Any], name: str | None = None) -> Callable[..., Any]:

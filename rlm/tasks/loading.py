@@ -15,8 +15,10 @@ from ..signatures import Signature, SignatureError
 from . import imports
 from .checks import CheckProblem, read_check
 from .inputs import InputReader, standard_input
+from .local import local_problems
 from .models import ROLES, Models, choose
 from .places import Document, read
+from .plans import TaskPlans, plan_problems, read_plans
 from .problems import TaskError, TaskProblem
 from .schema import BudgetFile, TaskFile
 from .task import Task
@@ -37,17 +39,34 @@ class Overrides:
     """Fields of `FallbackTrigger`."""
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """A task as it was when it was run: its file and its inputs may have changed since, or be gone."""
+
+    text: str
+    inputs: Mapping[str, Any]
+    models: Mapping[str, str] = field(default_factory=dict)
+    budget: Mapping[str, Any] = field(default_factory=dict)
+    """What the command line had said in place of the file."""
+
+
 def load(
     path: str | Path,
     overrides: Overrides | None = None,
     *,
     read_stdin: Callable[[], str] | None = standard_input,
+    recorded: Recorded | None = None,
 ) -> Task:
     """The task in a file, or `TaskError` with everything that is wrong with it.
 
-    With `read_stdin=None`, inputs that come from standard input are left out of the task instead of being read.
+    With `read_stdin=None`, inputs that come from standard input are left out of the task instead of being read. With
+    `recorded`, neither the file nor its inputs are read: both are as they were.
     """
-    loader = _Loader(Path(path), overrides or Overrides(), read_stdin)
+    overrides = overrides or Overrides()
+    if recorded is not None:
+        models, budget = {**recorded.models, **overrides.models}, {**recorded.budget, **overrides.budget}
+        overrides = dataclasses.replace(overrides, models=models, budget=budget)
+    loader = _Loader(Path(path), overrides, read_stdin, recorded)
     task = loader.load()
     if task is None or loader.problems:
         raise TaskError(loader.problems)
@@ -57,10 +76,16 @@ def load(
 class _Loader:
     """Reads one file. Problems are collected; each part is checked as far as the others allow it."""
 
-    def __init__(self, path: Path, overrides: Overrides, read_stdin: Callable[[], str] | None) -> None:
-        self.path, self.overrides, self.read_stdin = path, overrides, read_stdin
+    def __init__(
+        self,
+        path: Path,
+        overrides: Overrides,
+        read_stdin: Callable[[], str] | None,
+        recorded: Recorded | None,
+    ) -> None:
+        self.path, self.overrides, self.read_stdin, self.recorded = path, overrides, read_stdin, recorded
         self.folder = path.absolute().parent
-        self.document: Document = read(path)
+        self.document: Document = read(path) if recorded is None else Document(str(path), recorded.text)
         self.problems: list[TaskProblem] = list(self.document.faults)
 
     def load(self) -> Task | None:
@@ -75,6 +100,7 @@ class _Loader:
         self._tools(written)
         inputs = self._inputs(written, signature, {str(path[1]) for path in broken if path[0] == "inputs" and path[1:]})
         self._checks(written, signature)
+        plans = self._plans(written, signature)
         if signature is None or models is None or trigger is None:
             return None
         limits = written.sandbox.model_dump(exclude={"isolation", "policy"})
@@ -89,7 +115,14 @@ class _Loader:
             tool_references=tuple(written.tools),
             checks=list(written.checks),
             depth=written.depth,
+            plans=plans,
             path=self.path.absolute(),
+            source={
+                "path": str(self.path.absolute()),
+                "text": self.document.text,
+                "models": dict(self.overrides.models),
+                "budget": dict(self.overrides.budget),
+            },
         )
 
     def _signature(self, written: TaskFile) -> Signature | None:
@@ -127,6 +160,8 @@ class _Loader:
                 seen.add(script)
                 own = ("models", role, "scripted")
                 self._script(script, own if self.document.has(own) else ("models", "scripted"))
+        if models is not None:
+            self.problems += local_problems(models, self.document, self.folder, self.overrides.models)
         return models
 
     def _script(self, script: Path, path: tuple[str, ...]) -> None:
@@ -152,6 +187,8 @@ class _Loader:
             return None
 
     def _inputs(self, written: TaskFile, signature: Signature | None, broken: set[str]) -> dict[str, Any]:
+        if self.recorded is not None:
+            return dict(self.recorded.inputs)
         reader = InputReader(signature, self.folder, self.document, self.read_stdin)
         inputs = reader.read(written.inputs, self.overrides.inputs, broken)
         self.problems += reader.problems
@@ -172,6 +209,17 @@ class _Loader:
                 imports.look(self.folder, reference)
             except imports.ImportProblem as error:
                 self.problems.append(self.document.problem(f"tools[{index}]: {error}", place))
+
+    def _plans(self, written: TaskFile, signature: Signature | None) -> TaskPlans | None:
+        if written.plans is None:
+            return None
+        tools = [reference.partition(":")[2] for reference in written.tools]
+        self.problems += plan_problems(written.plans, signature, tools, self.document, self.folder)
+        plans = read_plans(written.plans, self.folder)
+        for name, spec in plans.models.items():
+            if spec.scripted is not None:
+                self._script(spec.scripted, ("plans", "models", name, "scripted"))
+        return plans
 
     def _checks(self, written: TaskFile, signature: Signature | None) -> None:
         outputs = [one.name for one in signature.outputs] if signature is not None else None

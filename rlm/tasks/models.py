@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .local import is_local, weights_of
 from .schema import ModelEntry, ModelFile, ModelsFile
 
 SCRIPTED = "scripted"
@@ -16,15 +17,21 @@ ROLES = ("main", "sub", "extraction")
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """One model: what `dspy.LM` calls it and how to ask it, or a file of replies in its place."""
+    """One model: what `dspy.LM` calls it and how to ask it; or weights that run here, or a file of replies."""
 
     model: str
     options: dict[str, Any] = field(default_factory=dict)
-    """Keyword arguments for `dspy.LM`, without the key."""
+    """Keyword arguments for `dspy.LM` or `OutlinesLM`, without the key."""
 
     scripted: Path | None = None
     api_key_env: str | None = None
     """The environment variable that holds the key."""
+
+    local: bool = False
+    """Whether it runs on this machine."""
+
+    weights: Path | None = None
+    """The file or folder of a local model; None for the embedded one."""
 
     def lm_options(self) -> dict[str, Any]:
         """Keyword arguments for `dspy.LM`, with the key where a variable was named. Not to be written anywhere."""
@@ -59,14 +66,17 @@ def choose(written: str | ModelsFile, given: Mapping[str, str], folder: Path) ->
     if main is None:
         return None
     sub, extraction = (given.get(role) or getattr(written, role) or main for role in ROLES[1:])
-    return Models(_spec(main, folder), _spec(sub, folder), _spec(extraction, folder))
+    return Models(spec_of(main, folder), spec_of(sub, folder), spec_of(extraction, folder))
 
 
-def _spec(entry: ModelEntry, folder: Path) -> ModelSpec:
+def spec_of(entry: ModelEntry, folder: Path) -> ModelSpec:
+    """The model that an entry of the file names."""
     if isinstance(entry, str):
-        return ModelSpec(entry)
+        entry = ModelFile.model_validate({"model": entry})
     if entry.scripted is not None:
         return ModelSpec(SCRIPTED, scripted=folder / entry.scripted)
     assert entry.model is not None
     options = entry.model_dump(exclude_none=True, exclude={"model", "scripted", "api_key_env", "options"})
-    return ModelSpec(entry.model, {**options, **entry.options}, api_key_env=entry.api_key_env)
+    local = is_local(entry.model)
+    weights = weights_of(entry.model, folder) if local else None
+    return ModelSpec(entry.model, {**options, **entry.options}, None, entry.api_key_env, local, weights)

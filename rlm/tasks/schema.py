@@ -7,24 +7,20 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, field_validator, model_validator
+from pydantic import BaseModel, Discriminator, Field, Tag, WithJsonSchema, field_validator, model_validator
 from pydantic.json_schema import GenerateJsonSchema
 
 from sandbox import Limits
 
 from ..budgets import FallbackTrigger
+from .plan_sections import PlansSection
+from .sections import Section as _Section
 from .units import Duration, Size
 
 _LIMITS = Limits()
 _TRIGGER = FallbackTrigger()
 _REFERENCE = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,60}")
-
-
-class _Section(BaseModel):
-    """A part of the file. Nothing is converted and nothing unknown is passed over."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, protected_namespaces=())
 
 
 # Inputs ------------------------------------------------------------------------------------------------------------
@@ -92,7 +88,11 @@ InputEntry = Annotated[
 class ModelFile(_Section):
     """A model, and how to ask it."""
 
-    model: str | None = Field(None, description="What `dspy.LM` calls it.", examples=["openai/gpt-5-mini"])
+    model: str | None = Field(
+        None,
+        description="What `dspy.LM` calls it; or one that runs here: `local/NAME`, or the path of its file or folder.",
+        examples=["openai/gpt-5-mini", "local/embedded", "./models/model.gguf"],
+    )
     scripted: str | None = Field(
         None, description="No model at all: a YAML file of replies written in advance.", examples=["replies.yaml"]
     )
@@ -112,6 +112,10 @@ class ModelFile(_Section):
     timeout: Duration | None = Field(None, description="How long to wait for a reply: seconds, or `2m`.")
     num_retries: int | None = Field(None, ge=0, description="How often to try again after a transport error.")
     cache: bool | None = Field(None, description="Whether a reply that is on disk already may be used.")
+    backend: Literal["auto", "mlx", "llamacpp", "transformers"] | None = Field(
+        None, description="What runs a local model; `auto` is what `rlm models list` names."
+    )
+    context: int | None = Field(None, ge=256, description="How much a local model reads at most, in tokens.")
     options: dict[str, Any] = Field(default_factory=dict, description="Anything else that `dspy.LM` takes.")
 
     @field_validator("api_key_env")
@@ -155,7 +159,9 @@ ModelEntry = Annotated[
 class ModelsFile(_Section):
     """Which model does what. Those that are not named are the main one."""
 
-    main: ModelEntry | None = Field(None, description="Writes the code.", examples=["openai/gpt-5-mini"])
+    main: ModelEntry | None = Field(
+        None, description="Writes the code.", examples=["openai/gpt-5-mini", "local/embedded"]
+    )
     sub: ModelEntry | None = Field(None, description="Answers `llm_query` from inside the code.")
     extraction: ModelEntry | None = Field(None, description="Extracts the outputs when a run did not submit.")
     scripted: str | None = Field(
@@ -202,6 +208,17 @@ class SandboxFile(_Section):
     parallel_calls: int = Field(_LIMITS.parallel_calls, gt=0, description="Calls worked on at once; more wait.")
 
 
+# Plans -------------------------------------------------------------------------------------------------------------
+
+
+class PlansFile(PlansSection):
+    """Several ways to do the task: compared, tried in order, judged; and what happens when all are rejected."""
+
+    models: dict[str, ModelEntry] = Field(
+        default_factory=dict, description="Models that plans may name, beside main, sub and extraction."
+    )
+
+
 # The file ----------------------------------------------------------------------------------------------------------
 
 
@@ -238,6 +255,9 @@ class TaskFile(_Section):
         default_factory=list,
         description="Python expressions over the outputs that must be true of an answer.",
         examples=[["answer >= 0"]],
+    )
+    plans: PlansFile | None = Field(
+        None, description="Several ways to do the task: compared, tried in order and judged. See docs/plans.md."
     )
     depth: int = Field(1, ge=0, le=10, description="How deep `rlm_query` may start child runs; 0 is not at all.")
 

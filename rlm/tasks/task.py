@@ -14,6 +14,7 @@ from ..budgets import FallbackTrigger
 from ..signatures import Signature
 from . import imports
 from .models import Models
+from .plans import TaskPlans
 from .problems import TaskError, TaskProblem
 
 
@@ -33,7 +34,10 @@ class Task:
 
     checks: list[str] = field(default_factory=list)
     depth: int = 1
+    plans: TaskPlans | None = None
     path: Path | None = None
+    source: dict[str, Any] | None = None
+    """What the task was read from, for the record of its runs: see `loading.Recorded`."""
 
     @cached_property
     def tools(self) -> dict[str, Callable[..., Any]]:

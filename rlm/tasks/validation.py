@@ -78,7 +78,10 @@ def dotted(path: Path) -> str:
 
 def _secrets(document: Document, given: dict[str, Any]) -> tuple[list[TaskProblem], set[Path]]:
     """Keys that stand in the file. They are reported without their values."""
-    found = [path for path in _keys(given.get("models"), ("models",)) if _SECRET.fullmatch(str(path[-1]))]
+    plans = given.get("plans")
+    named = [*_keys(given.get("models"), ("models",))]
+    named += _keys(plans.get("models"), ("plans", "models")) if isinstance(plans, dict) else ()
+    found = [path for path in named if _SECRET.fullmatch(str(path[-1]))]
     problems = [document.problem(f"{dotted(path)}: {_ADVICE}", document.key_place(path)) for path in found]
     return problems, set(found)
 

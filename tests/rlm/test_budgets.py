@@ -370,3 +370,17 @@ def test_threads_in_any_order_never_pass_the_limit(turns: list[int], limit: int)
     assert ledgers[4].usage().llm_calls <= 3
     by_root_itself = min(made, turns.count(0))
     assert made - by_root_itself <= sum(ledger.usage().llm_calls for ledger in ledgers[1:3]) <= made
+
+
+def test_time_spent_waiting_for_a_busy_model_is_left_out_up_the_tree() -> None:
+    now = 0.0
+    parent = Ledger(FallbackTrigger(max_duration=10), clock=lambda: now)
+    child = parent.child()
+    now = 12.0
+    child.excuse(4.0)
+    assert child.usage().seconds == parent.usage().seconds == 8.0
+    assert parent.should_trigger() is None
+    child.excuse(-5.0)
+    assert parent.usage().seconds == 8.0
+    now = 15.0
+    assert isinstance(parent.should_trigger(), Timeout)

@@ -227,3 +227,20 @@ def test_async_runs_do_not_mix_their_models(pool):
         return await asyncio.gather(*(one(n) for n in range(5)))
 
     assert asyncio.run(all_of_them()) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.filterwarnings("ignore:ProgramOfThought is deprecated:DeprecationWarning")
+def test_program_of_thought_runs_on_it_unchanged(interpreter):
+    def code(text):
+        return f"[[ ## reasoning ## ]]\nthinking\n\n[[ ## generated_code ## ]]\n{text}\n\n[[ ## completed ## ]]"
+
+    answer = "[[ ## reasoning ## ]]\nit printed it\n\n[[ ## answer ## ]]\n5050\n\n[[ ## completed ## ]]"
+    wrong, right = "1 / 0", "```python\ntotal = sum(range(101))\nSUBMIT({'answer': total})\n```"
+    lm = scripted_lm([code(wrong), code(right), answer])
+    with dspy.context(lm=lm):
+        module = dspy.ProgramOfThought("question -> answer: int", interpreter_factory=interpreter)
+        prediction = module(question="1 + ... + 100?")
+    assert prediction.answer == 5050
+    told = [request.messages[-1].text for request in lm._engine_spec.requests]
+    assert "division by zero" in told[1]
+    assert "5050" in told[2]

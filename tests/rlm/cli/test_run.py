@@ -31,7 +31,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a task whose models are scripted."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setenv("RLM_STATE_DIR", str(tmp_path / "state"))
     (tmp_path / "replies.yaml").write_text("main: []\n")
     (tmp_path / "task.yaml").write_text(
         'signature: "doc: str -> n: int"\ninputs: {doc: x}\nmodels: {scripted: replies.yaml}\n'
@@ -45,7 +44,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixt
     """Runs the command with a run that ends as it is told to: exit code, standard output, standard error."""
 
     def run(ending: Any, *arguments: str) -> tuple[int, str, str]:
-        async def run_task(task: Any, *, observe: Callable[[Event], None]) -> Any:
+        async def run_task(task: Any, *, observe: Callable[[Event], None], past: Any) -> Any:
             observe(Event("run_started", "r1", {}))
             return await ending(task) if callable(ending) else ending
 
@@ -225,11 +224,19 @@ def test_an_interrupt_keeps_the_history_and_is_130(run: Any, folder: Path) -> No
     assert code == 130
     assert json.loads(out)["reason"] == "interrupted"
     assert "Run r1" in err
-    assert "rlm run task.yaml" in err
-    kept = folder / "state" / "r1.json"
-    assert str(kept) in err
-    assert json.loads(kept.read_text())["run_id"] == "r1"
-    assert kept.stat().st_mode & 0o077 == 0
+    assert "rlm resume r1" in err
+
+
+def test_an_interrupt_of_a_run_that_is_not_on_record_says_so(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def slow(task: Any) -> Any:
+        asyncio.get_running_loop().call_later(0.1, os.kill, os.getpid(), signal.SIGINT)
+        await asyncio.sleep(30)
+
+    monkeypatch.setenv("RLM_TRACE", "off")
+    code, _, err = run(slow)
+    assert code == 130
+    assert "RLM_TRACE" in err
+    assert "rlm run" in err
 
 
 def test_a_run_that_ends_by_itself_when_interrupted_has_its_own_result(run: Any) -> None:
@@ -320,7 +327,7 @@ def test_on_a_terminal_there_is_a_live_view_and_ctrl_c_ends_it(tmp_path: Path) -
     assert "hello" in screen
     assert "sleep" in screen
     assert "Interrupted. Run " in screen
-    assert len(list((tmp_path / "state").iterdir())) == 1
+    assert "rlm resume " in screen
 
 
 def on_a_terminal(command: list[str], folder: Path, until: bytes) -> tuple[str, int]:
@@ -330,7 +337,7 @@ def on_a_terminal(command: list[str], folder: Path, until: bytes) -> tuple[str, 
         "TERM": "xterm",
         "COLUMNS": "100",
         "LINES": "30",
-        "RLM_STATE_DIR": str(folder / "state"),
+        "RLM_HOME": str(folder / "home"),
     }
     pid, terminal = pty.fork()
     if pid == 0:
@@ -349,3 +356,26 @@ def on_a_terminal(command: list[str], folder: Path, until: bytes) -> tuple[str, 
             os.write(terminal, b"\x03")
     os.close(terminal)
     return screen.decode(errors="replace"), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_a_signature_class_of_a_module_beside_the_file(tmp_path: Path) -> None:
+    (tmp_path / "invoices.py").write_text(
+        "import datetime\nfrom typing import Literal, Optional\nimport dspy\nfrom pydantic import BaseModel\n\n"
+        "class Line(BaseModel):\n    name: str\n    cents: int\n\n"
+        'class Invoice(dspy.Signature):\n    """Read the invoice."""\n\n    text: str = dspy.InputField()\n'
+        "    day: datetime.date = dspy.OutputField()\n    lines: list[Line] = dspy.OutputField()\n"
+        "    kind: Literal['paid', 'open'] = dspy.OutputField()\n    note: Optional[str] = dspy.OutputField()\n"
+    )
+    code = "SUBMIT(day='2026-03-04', lines=[{'name': 'tea', 'cents': 250}], kind='open', note=None)"
+    (tmp_path / "replies.yaml").write_text(f"main:\n  - |\n    ```python\n    {code}\n    ```\n")
+    (tmp_path / "task.yaml").write_text(
+        "signature: invoices:Invoice\ninputs: {text: tea 2.50}\nmodels: {scripted: replies.yaml}\n"
+    )
+    done = subprocess.run([*RUN, "task.yaml", "--json"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["outputs"] == {
+        "day": "2026-03-04",
+        "lines": [{"name": "tea", "cents": 250}],
+        "kind": "open",
+        "note": None,
+    }

@@ -133,7 +133,7 @@ async def test_long_output_is_cut_in_the_middle_with_a_count(make):
 
 async def test_a_long_conversation_is_compacted_and_the_kernel_kept(make, monkeypatch):
     monkeypatch.setattr("rlm.repl.prompt.Conversation.__init__.__defaults__", (20_000,))
-    made = make(["kept = 41"] + ["print('z' * 6_000)"] * 8 + ["SUBMIT(answer=kept + 1)"])
+    made = make(["kept = 41"] + [f"print('z' * {6_000 + n})" for n in range(8)] + ["SUBMIT(answer=kept + 1)"])
     result = await made.run(doc="")
     assert result.outputs.answer == 42
     assert max(sum(len(m.text) for m in request.messages) for request in made.asked()) < 40_000
@@ -392,7 +392,7 @@ async def test_the_history_says_what_changed_and_what_was_called(make):
     made = make(cells, trigger=FallbackTrigger(max_iterations=2), extraction=["no json"] * 3)
     result = await made.run(doc="")
     first, second = result.history
-    assert (first.variables_changed.added, [call.name for call in first.calls]) == (("doc", "a", "b"), ["llm_query"])
+    assert (first.variables_changed.added, [call.name for call in first.calls]) == (("a", "b"), ["llm_query"])
     assert (second.variables_changed.changed, second.variables_changed.removed) == (("a",), ("b",))
 
 

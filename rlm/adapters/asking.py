@@ -1,0 +1,71 @@
+"""One question to a model, without dspy's adapters: recorded and told as their calls are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..models.ask import Answer, ModelError, ask
+from ..models.faults import describe, read_fault
+from ..models.request import config_for, request_for
+from .calls import ModelCall, Recording, ask_watchers, tell
+
+
+async def asked(
+    step: str, lm: Any, prompt: str, *, system: str | None, options: Mapping[str, Any], record: Recording
+) -> Answer:
+    """One question to a model, with the patience of `rlm.models.ask`; recorded and told. Raises `ModelError`."""
+    ask_watchers(step, lm)
+    began = time.monotonic()
+    answer = await ask(lm, [("user", prompt)], system=system, **options)
+    _record(step, lm, [("user", prompt)], system, answer, time.monotonic() - began, record)
+    return answer
+
+
+async def constrained(
+    step: str,
+    lm: Any,
+    prompt: str | Sequence[tuple[str, str]],
+    constraint: Any,
+    system: str | None,
+    options: Mapping[str, Any],
+    record: Recording,
+) -> Answer:
+    """As `asked`, for a model that can be held to `constraint`, a type. Raises what such a model raises."""
+    from ..models.local.errors import ConstraintViolated, UnsupportedConstraint
+
+    ask_watchers(step, lm)
+    began = time.monotonic()
+    turns = [("user", prompt)] if isinstance(prompt, str) else list(prompt)
+    request = request_for(lm.model, turns, system, config_for({**lm.kwargs, **options}))
+    try:
+        response = await lm.acall(request, _outlines_constraint=constraint)
+    except (ConstraintViolated, UnsupportedConstraint):
+        raise
+    except Exception as error:
+        fault = read_fault(error)
+        raise ModelError(fault.kind, describe(fault, lm, 1)) from error
+    usage = response.usage
+    cut = response.finish_reason == "length"
+    answer = Answer(response.message.text or "", cut, usage.input_tokens or 0, usage.output_tokens or 0)
+    _record(step, lm, turns, system, answer, time.monotonic() - began, record)
+    return answer
+
+
+def _record(
+    step: str,
+    lm: Any,
+    turns: Sequence[tuple[str, str]],
+    system: str | None,
+    answer: Answer,
+    seconds: float,
+    record: Recording,
+) -> None:
+    messages: tuple[Mapping[str, Any], ...] = tuple({"role": role, "content": text} for role, text in turns)
+    if system is not None:
+        messages = ({"role": "system", "content": system}, *messages)
+    used = (answer.tokens_in, answer.tokens_out, answer.cost_usd)
+    call = ModelCall(step, str(getattr(lm, "model", lm)), messages, answer.text, answer.truncated, *used, seconds)
+    record.extend(Recording([call], seconds))
+    tell(call)

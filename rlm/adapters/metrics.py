@@ -1,0 +1,199 @@
+"""Which tier answered how often, by signature and model: the numbers that say whether a model is large enough."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+TIERS = (1, 2, 3)
+_ENOUGH = 5  # answers, before a share of them says anything
+
+
+@dataclass(slots=True)
+class TierCounts:
+    """The counters of one signature on one model, or of several together."""
+
+    tier1_success: int = 0
+    tier2_success: int = 0
+    tier3_success: int = 0
+    tier1_failures: int = 0
+    tier2_failures: int = 0
+    tier3_failures: int = 0
+    tier3_skipped: int = 0
+    """Questions to which tier 3 could not be put, such as those for tool calls."""
+
+    unanswered: int = 0
+    """Questions that no tier answered."""
+
+    tier1_seconds: float = 0.0
+    tier2_seconds: float = 0.0
+    tier3_seconds: float = 0.0
+    tier1_tokens_in: int = 0
+    tier2_tokens_in: int = 0
+    tier3_tokens_in: int = 0
+    tier1_tokens_out: int = 0
+    tier2_tokens_out: int = 0
+    tier3_tokens_out: int = 0
+
+    @property
+    def answers(self) -> int:
+        """How many questions were answered, by whichever tier."""
+        return self.tier1_success + self.tier2_success + self.tier3_success
+
+    def add(self, other: TierCounts) -> None:
+        """Count what `other` has counted as well."""
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+
+    def of(self, tier: int, what: str) -> Any:
+        """One counter: `of(3, "failures")`."""
+        return getattr(self, f"tier{tier}_{what}")
+
+    def count(self, tier: int, what: str, amount: float = 1) -> None:
+        """Add to one counter."""
+        name = f"tier{tier}_{what}"
+        setattr(self, name, getattr(self, name) + amount)
+
+
+class TierMetrics(Mapping[str, Any]):
+    """Counters by name (`metrics["tier1_success"]`), and the same by signature and by model. Safe under threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[tuple[str, str], TierCounts] = {}
+        self._start: dict[tuple[str, str], int] = {}
+
+    # Counting ----------------------------------------------------------------------------------------------------
+
+    def record(
+        self,
+        signature: str,
+        model: str,
+        tier: int,
+        *,
+        success: bool,
+        seconds: float = 0.0,
+        tokens_in: int = 0,
+        tokens_out: int = 0,
+    ) -> None:
+        """Count one try of one tier."""
+        with self._lock:
+            counts = self._of(signature, model)
+            counts.count(tier, "success" if success else "failures")
+            counts.count(tier, "seconds", seconds)
+            counts.count(tier, "tokens_in", tokens_in)
+            counts.count(tier, "tokens_out", tokens_out)
+
+    def record_skip(self, signature: str, model: str) -> None:
+        """Count one question to which tier 3 could not be put."""
+        with self._lock:
+            self._of(signature, model).tier3_skipped += 1
+
+    def record_unanswered(self, signature: str, model: str) -> None:
+        """Count one question that no tier answered."""
+        with self._lock:
+            self._of(signature, model).unanswered += 1
+
+    def record_start(self, signature: str, model: str, tier: int) -> None:
+        """Note with which tier this signature begins now."""
+        with self._lock:
+            self._start[signature, model] = tier
+
+    def counts(self, signature: str, model: str) -> TierCounts:
+        """A copy of the counters of one signature on one model."""
+        with self._lock:
+            made = TierCounts()
+            made.add(self._counts.get((signature, model), made))
+            return made
+
+    def reset(self) -> None:
+        """Start again from nothing."""
+        with self._lock:
+            self._counts.clear()
+            self._start.clear()
+
+    def _of(self, signature: str, model: str) -> TierCounts:
+        return self._counts.setdefault((signature, model), TierCounts())
+
+    # Reading -----------------------------------------------------------------------------------------------------
+
+    @property
+    def by_signature(self) -> dict[str, dict[str, Any]]:
+        """The counters of each signature, over all models, and the tier it begins with (`start_tier`)."""
+        return self._grouped(0)
+
+    @property
+    def by_model(self) -> dict[str, dict[str, Any]]:
+        """The counters of each model, over all signatures."""
+        return self._grouped(1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain JSON values."""
+        return {**self._total(), "by_signature": self.by_signature, "by_model": self.by_model}
+
+    def summary(self) -> str:
+        """A line for each signature, then what to do about it, if anything."""
+        lines, advice = [], []
+        for name, counts in self.by_signature.items():
+            answers = sum(counts[f"tier{tier}_success"] for tier in TIERS)
+            tried = answers + counts["unanswered"]
+            shares = {tier: counts[f"tier{tier}_success"] / tried if tried else 0.0 for tier in TIERS}
+            told = ", ".join(f"tier {tier} {shares[tier]:.0%}" for tier in TIERS)
+            seconds = sum(counts[f"tier{tier}_seconds"] for tier in TIERS)
+            tokens = sum(counts[f"tier{tier}_tokens_{way}"] for tier in TIERS for way in ("in", "out"))
+            begins = f", begins at tier {counts['start_tier']}" if counts["start_tier"] > 1 else ""
+            lines.append(f"{name}: {answers} of {tried} answered ({told}){begins}; {seconds:.1f} s, {tokens:,} tokens")
+            if tried >= _ENOUGH:
+                advice += _advice(name, shares, counts)
+        return "\n".join([*lines, *advice])
+
+    def __getitem__(self, name: str) -> Any:
+        return self._total()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._total())
+
+    def __len__(self) -> int:
+        return len(fields(TierCounts))
+
+    def __repr__(self) -> str:
+        return f"TierMetrics({self._total()})"
+
+    def _total(self) -> dict[str, Any]:
+        total = TierCounts()
+        with self._lock:
+            for counts in self._counts.values():
+                total.add(counts)
+        return asdict(total)
+
+    def _grouped(self, part: int) -> dict[str, dict[str, Any]]:
+        groups: dict[str, TierCounts] = {}
+        starts: dict[str, int] = {}
+        with self._lock:
+            for key, counts in self._counts.items():
+                groups.setdefault(key[part], TierCounts()).add(counts)
+            for key, tier in self._start.items():
+                starts[key[part]] = max(tier, starts.get(key[part], 1))
+        return {name: {**asdict(counts), "start_tier": starts.get(name, 1)} for name, counts in groups.items()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {"counts": {key: asdict(one) for key, one in self._counts.items()}, "start": dict(self._start)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._lock = threading.Lock()
+        self._counts = {key: TierCounts(**one) for key, one in state["counts"].items()}
+        self._start = state["start"]
+
+
+def _advice(name: str, shares: Mapping[int, float], counts: Mapping[str, Any]) -> list[str]:
+    found = []
+    if shares[3] >= 0.25:
+        found.append(f"tier 3 answered {shares[3]:.0%} of {name}: use a larger model")
+    elif shares[2] >= 0.5:
+        found.append(f"tier 2 answered {shares[2]:.0%} of {name}: begin there, with OutlinesAdapter(tiers=(2, 3))")
+    if counts["unanswered"]:
+        found.append(f"no tier answered {counts['unanswered']} of {name}: raise max_tokens or use a larger model")
+    return found

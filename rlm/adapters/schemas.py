@@ -1,0 +1,60 @@
+"""JSON schemas as servers and grammars take them: every field asked for, nothing added, the plainest keywords."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+# They say nothing about what may be written, or servers refuse them; the answer is checked against all of it anyway.
+_DROPPED = frozenset({"default", "title", "examples", "discriminator", "uniqueItems", "$schema"})
+_MAPS = frozenset({"properties", "$defs", "definitions", "patternProperties"})
+_LISTS = frozenset({"anyOf", "allOf", "prefixItems"})
+
+
+def closed(schema: Any) -> Any:
+    """The schema with all properties required, no others allowed, and without what only describes or defaults."""
+    if not isinstance(schema, Mapping):
+        return schema
+    if "$ref" in schema:  # servers refuse anything next to a reference, except at the root
+        return {key: _inner(key, part) for key, part in schema.items() if key in ("$ref", "$defs", "definitions")}
+    made = {key: _inner(key, part) for key, part in schema.items() if key not in _DROPPED}
+    if "oneOf" in made:
+        made["anyOf"] = [closed(part) for part in made.pop("oneOf")]
+    if "const" in made:
+        made["enum"] = [made.pop("const")]
+    if "properties" in made and "allOf" not in made:
+        made["required"] = list(made["properties"])
+        made.setdefault("additionalProperties", False)
+    return made
+
+
+def _inner(key: str, part: Any) -> Any:
+    if key in _MAPS:
+        return {name: closed(one) for name, one in part.items()}
+    if key in _LISTS:
+        return [closed(one) for one in part]
+    return closed(part) if key in ("items", "additionalProperties") else part
+
+
+def is_object(schema: Mapping[str, Any]) -> bool:
+    """Whether the schema's values are objects, seen from its root."""
+    return schema.get("type") == "object"
+
+
+def is_open(schema: Any) -> bool:
+    """Whether some object in it has names that are not known beforehand: what a strict schema cannot say."""
+    if isinstance(schema, list):
+        return any(map(is_open, schema))
+    if not isinstance(schema, Mapping):
+        return False
+    if schema.get("type") == "object" and schema.get("additionalProperties", True) is not False:
+        return True
+    return any(is_open(part) for part in schema.values())
+
+
+def wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """An object with the schema as its only field, `answer`."""
+    inner = {key: part for key, part in schema.items() if key not in ("$defs", "definitions")}
+    made: dict[str, Any] = {"type": "object", "properties": {"answer": inner}, "required": ["answer"]}
+    made["additionalProperties"] = False
+    return {**made, **{key: schema[key] for key in ("$defs", "definitions") if key in schema}}

@@ -1,0 +1,188 @@
+"""One question, one typed value: what `llm_query(..., type=...)` asks with. Made for thousands of calls."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..extraction import ExtractionError, ParseError, Reply
+from ..models.ask import Answer, ModelError
+from ..models.faults import describe, read_fault
+from .asking import asked, constrained
+from .calls import Recording, recording
+from .metrics import TierMetrics
+from .retries import DEFAULT_ATTEMPTS, ask_again
+from .structured import Way, by_server
+from .targets import Target, target_of
+
+
+@dataclass(frozen=True, slots=True)
+class TypedAnswer:
+    """A typed value, and what it took."""
+
+    value: Any
+    text: str
+    """What the model wrote last."""
+
+    tier: int
+    """1: plain text or another adapter's way; 2: JSON at the first attempt; 3: held to the type, or asked again."""
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float | None = None
+    calls: int = 1
+
+
+async def ask_typed(
+    lm: Any,
+    prompt: str,
+    output_type: Any,
+    *,
+    system: str | None = None,
+    adapter: Any = None,
+    max_attempts: int = DEFAULT_ATTEMPTS,
+    **options: Any,
+) -> TypedAnswer:
+    """Ask for a value of a Python type, of a JSON schema (a dict) or out of some choices (a list).
+
+    A model that can be held to the type is held to it; any other is asked for JSON, and asked again where it errs.
+    `adapter` is a dspy adapter to go through: of an `OutlinesAdapter` only the metrics are used, for this is its last
+    tier. A JSON schema is no Python type, so no other adapter is asked for one. `options` are for the model.
+
+    Raises `ModelError` where the model cannot be asked, and `ExtractionError` where it gives no such value.
+    """
+    record, metrics = Recording(), getattr(adapter, "metrics", None)
+    if output_type is str:
+        label, work = "text", _plain(lm, prompt, system, options, record)
+    elif adapter is not None and not isinstance(metrics, TierMetrics) and not isinstance(output_type, Mapping):
+        label, work = "", _through(adapter, lm, prompt, output_type, system, options, record)
+    else:
+        question = _Question(lm, target_of(output_type), prompt, system, options, max_attempts, record)
+        label, work = question.target.label, question.answer()
+    try:
+        value, tier = await work
+    except ExtractionError:
+        _count(metrics, label, lm, 3, record, success=False)
+        raise
+    _count(metrics, label, lm, tier, record, success=True)
+    used = (record.tokens_in, record.tokens_out, record.cost_usd)
+    return TypedAnswer(value, record.text, tier, *used, calls=len(record.calls))
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """One question: by the model itself, by its server, or in words."""
+
+    lm: Any
+    target: Target
+    prompt: str
+    system: str | None
+    options: Mapping[str, Any]
+    max_attempts: int
+    record: Recording
+
+    async def answer(self) -> tuple[Any, int]:
+        """The value and the tier that gave it."""
+        if getattr(self.lm, "constrains", False):
+            return await self._by_itself()
+        return await by_server(self.lm, self._by_way, self._in_words, self.record)
+
+    async def _by_itself(self) -> tuple[Any, int]:
+        from ..models.local.errors import ConstraintViolated, UnsupportedConstraint
+
+        bare = self.target.bare
+        held = self.target.constraint if bare is None else bare.constraint
+
+        async def ask(prompt: str) -> Answer:
+            return await constrained("tier3", self.lm, prompt, held, self.system, self.options, self.record)
+
+        try:
+            text = (await ask(self._asked)).text
+            _refuse_cut(self.record)
+            return self.target.read(text), 3
+        except UnsupportedConstraint:
+            return await self._in_words(None)
+        except (ParseError, ConstraintViolated):
+            return await self._again(ask, Reply(self.record.text, self.record.truncated))
+
+    async def _by_way(self, way: Way) -> tuple[Any, int]:
+        held = {**self.options, **way.keywords(self.target.object_schema, {**self.lm.kwargs, **self.options})}
+        answer = await asked("tier3", self.lm, self._asked, system=self.system, options=held, record=self.record)
+        _refuse_cut(self.record)
+        return self.target.read_object(answer.text), 3
+
+    async def _in_words(self, refused: Reply | None) -> tuple[Any, int]:
+        async def ask(prompt: str) -> Answer:
+            step = "tier2" if prompt == self._asked else "retry"
+            return await asked(step, self.lm, prompt, system=self.system, options=self.options, record=self.record)
+
+        return await self._again(ask, refused)
+
+    async def _again(self, ask: Callable[[str], Awaitable[Answer]], refused: Reply | None) -> tuple[Any, int]:
+        async def reply(prompt: str) -> Reply:
+            answer = await ask(prompt)
+            return Reply(answer.text, answer.truncated, answer.tokens_in, answer.tokens_out)
+
+        value, metrics = await ask_again(self.target, reply, self._asked, first=refused, max_attempts=self.max_attempts)
+        return value, 2 if metrics.attempts == 1 and refused is None else 3
+
+    @property
+    def _asked(self) -> str:
+        """What to write comes last, so that questions about one text share their beginning."""
+        return f"{self.prompt}\n\nAnswer with {self.target.words}"
+
+
+async def _plain(
+    lm: Any, prompt: str, system: str | None, options: Mapping[str, Any], record: Recording
+) -> tuple[str, int]:
+    return (await asked("tier1", lm, prompt, system=system, options=options, record=record)).text, 1
+
+
+async def _through(
+    adapter: Any,
+    lm: Any,
+    prompt: str,
+    output_type: Any,
+    system: str | None,
+    options: Mapping[str, Any],
+    record: Recording,
+) -> tuple[Any, int]:
+    """By any dspy adapter, with a signature made for the question."""
+    from dspy.utils.exceptions import AdapterParseError, LMError
+
+    kind = Literal[tuple(output_type)] if isinstance(output_type, list | tuple) else output_type
+    try:
+        with recording("tier1", lm, record, by=adapter):
+            answers = await adapter.acall(lm, dict(options), _signature(kind, system), [], {"prompt": prompt})
+    except AdapterParseError as error:
+        raise ParseError("invalid", str(error.message).strip()) from error
+    except LMError as error:
+        fault = read_fault(error)
+        raise ModelError(fault.kind, describe(fault, lm, 1)) from error
+    return answers[0]["answer"], 1
+
+
+@functools.lru_cache(maxsize=512)
+def _signature(kind: Any, system: str | None) -> Any:
+    from dspy.signatures.field import InputField, OutputField
+    from dspy.signatures.signature import make_signature
+
+    fields = {"prompt": (str, InputField()), "answer": (kind, OutputField())}
+    return make_signature(fields, system or "Answer the prompt.", "Question")
+
+
+def _refuse_cut(record: Recording) -> None:
+    if record.truncated:
+        raise ParseError("truncated", "the answer was cut off at the limit of its length; raise max_tokens")
+
+
+def _count(metrics: Any, label: str, lm: Any, tier: int, record: Recording, *, success: bool) -> None:
+    if not isinstance(metrics, TierMetrics):
+        return
+    label, model = f"llm_query: {label}", str(getattr(lm, "model", lm))
+    tokens = {"tokens_in": record.tokens_in, "tokens_out": record.tokens_out}
+    metrics.record(label, model, tier, success=success, seconds=record.seconds, **tokens)
+    if not success:
+        metrics.record_unanswered(label, model)

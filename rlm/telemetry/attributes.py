@@ -1,0 +1,146 @@
+"""What spans say: attributes with the names of the GenAI conventions, and `rlm.` for what these have no name for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import PurePath
+from typing import Any
+
+from ..history import cut_middle
+
+MAX_CHARS = 32_000
+"""Of a text that is longer, the beginning and the end are sent."""
+
+OTHER = "_OTHER"
+"""The conventions' word for an error that has no name."""
+
+# How a model's name begins, where the conventions call its provider something else.
+_PROVIDERS = {
+    "azure": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+    "gemini": "gcp.gemini",
+    "mistral": "mistral_ai",
+    "moonshot": "moonshot_ai",
+    "vertex_ai": "gcp.vertex_ai",
+    "watsonx": "ibm.watsonx.ai",
+    "xai": "x_ai",
+}
+
+Attributes = dict[str, Any]
+
+
+def model(name: Any) -> Attributes:
+    """The provider and the name of a model that dspy knows as `provider/name`."""
+    provider, slash, rest = str(name).partition("/")
+    if not slash:
+        return {"gen_ai.provider.name": "unknown", "gen_ai.request.model": provider}
+    return {"gen_ai.provider.name": _PROVIDERS.get(provider, provider), "gen_ai.request.model": rest}
+
+
+def run(run_id: str, data: Attributes) -> Attributes:
+    """What is known of a run when it starts. A signature without a name is called like its task file, or not at all."""
+    signature, task = data.get("signature") or {}, data.get("task") or {}
+    name = signature.get("name") if signature.get("name") != "Task" else None
+    name = name or (PurePath(str(task["path"])).stem if task.get("path") else None)
+    fields = (", ".join(map(str, signature.get(side) or ())) for side in ("inputs", "outputs"))
+    known = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": name,
+        "gen_ai.conversation.id": run_id,
+        **model((data.get("models") or {}).get("main") or "unknown"),
+        "rlm.signature": " -> ".join(fields),
+        "rlm.depth": data.get("depth"),
+        "rlm.resumed_from": data.get("resumed_from"),
+    }
+    return present(known)
+
+
+def ending(data: Attributes) -> Attributes:
+    """What is known of a run when it has ended."""
+    result = data.get("result") or {}
+    usage = result.get("usage") or {}
+    known = {
+        "gen_ai.usage.input_tokens": usage.get("tokens_in"),
+        "gen_ai.usage.output_tokens": usage.get("tokens_out"),
+        "rlm.cost_usd": usage.get("cost_usd"),
+        "rlm.llm_calls": usage.get("llm_calls"),
+        "rlm.ending": str(data.get("ending") or "").lower(),
+        "rlm.confidence": data.get("confidence"),
+    }
+    return present(known)
+
+
+def asked(run_id: str, data: Attributes) -> Attributes:
+    """What is known of a model call when it starts."""
+    known = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.conversation.id": run_id,
+        **model(data.get("model")),
+        "rlm.role": data.get("role"),
+        "rlm.iteration": data.get("iteration"),
+    }
+    return present(known)
+
+
+def answered(data: Attributes) -> Attributes:
+    """What is known of a model call when there is an answer."""
+    known = {
+        "gen_ai.usage.input_tokens": data.get("tokens_in"),
+        "gen_ai.usage.output_tokens": data.get("tokens_out"),
+        "gen_ai.response.finish_reasons": [finish_reason(data)],
+        "rlm.cost_usd": data.get("cost_usd"),
+    }
+    return present(known)
+
+
+def tool(name: str, call: str, iteration: Any) -> Attributes:
+    """What is known of a cell or a host call when it starts."""
+    known = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": name,
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": call,
+        "rlm.iteration": iteration,
+    }
+    return present(known)
+
+
+def error_type(name: Any) -> str:
+    """A name for a kind of error: code from a model may call its exceptions what it likes, but not at any length."""
+    return plain(str(name)) if name and len(str(name)) <= 100 else OTHER
+
+
+def finish_reason(data: Attributes) -> str:
+    """Why a model stopped writing."""
+    return "length" if data.get("truncated") else "stop"
+
+
+def messages(turns: Iterable[tuple[str, str]], **more: str) -> str:
+    """Turns of a conversation as JSON text, in the form of the conventions."""
+    return to_json([{"role": role, "parts": _parts(text), **more} for role, text in turns])
+
+
+def instructions(text: str) -> str:
+    """A system prompt as JSON text, in the form of the conventions."""
+    return to_json(_parts(text))
+
+
+def to_json(value: Any) -> str:
+    """A value as JSON text that can be sent."""
+    return plain(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def plain(text: str) -> str:
+    """A text that can be sent: one lone surrogate would cost the whole batch."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def present(known: Attributes) -> Attributes:
+    """Only what is known, as it can be sent."""
+    there = {name: value for name, value in known.items() if value is not None and value != ""}
+    return {name: plain(value) if isinstance(value, str) else value for name, value in there.items()}
+
+
+def _parts(text: str) -> list[dict[str, str]]:
+    return [{"type": "text", "content": cut_middle(text, MAX_CHARS)}]

@@ -1,0 +1,190 @@
+"""The observer that makes spans of events. They get the times of the events, so a slow exporter changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider
+
+from ..history import cut_middle
+from ..repl.events import Event
+from ..traces.secrets import Scrubber
+from . import attributes
+
+SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.0"
+
+
+@dataclass
+class _Run:
+    """The open spans of a run that goes on."""
+
+    span: Span
+    cell: Span | None = None
+    calls: dict[Any, Span] = field(default_factory=dict)
+    asked: dict[Any, Span] = field(default_factory=dict)
+    turns: list[Any] = field(default_factory=list)
+    """The conversation with the main model so far: events tell what was added to it."""
+
+    trigger: str | None = None
+    attempts: int = 0
+
+
+class Spans:
+    """Makes a span of every run, model call, cell and host call it is told of. One can serve many runs at once."""
+
+    def __init__(self, provider: TracerProvider, *, content: bool = False) -> None:
+        """`content`: whether prompts, code and answers go into the spans. Secrets are replaced in them."""
+        self._provider = provider
+        self._tracer = provider.get_tracer("rlm", schema_url=SCHEMA_URL)
+        self._scrubber = Scrubber() if content else None
+        self._runs: dict[str, _Run] = {}
+
+    def flush(self, timeout: float = 30.0) -> bool:
+        """Wait until the spans that have ended were sent; False if that took too long."""
+        force = getattr(self._provider, "force_flush", None)
+        return bool(force(int(timeout * 1000))) if force is not None else True
+
+    def __call__(self, event: Event) -> None:
+        """Take an event."""
+        if event.kind == "run_started":
+            self._begin(event)
+            return
+        run, data = self._runs.get(event.run_id), event.data
+        if run is None:
+            return
+        match event.kind:
+            case "model_asked":
+                self._ask(run, event)
+            case "model_answered" if data.get("id") in run.asked:  # from the record of a past run: nobody was asked
+                self._answer(run.asked.pop(data["id"]), event)
+            case "model_failed" if data.get("id") in run.asked:
+                self._end(run.asked.pop(data["id"]), event, data.get("error_kind"), data.get("message"))
+            case "cell_started":
+                known = attributes.tool("python", f"{event.run_id}/cell/{data['iteration']}", data["iteration"])
+                run.cell = self._start(event, known, under=run.span)
+                self._add(run.cell, "gen_ai.tool.call.arguments", data.get("code"), name="code")
+            case "cell_ended" if run.cell is not None:
+                cell, run.cell = run.cell, None
+                self._add(cell, "gen_ai.tool.call.result", data.get("output"))
+                self._end(cell, event, *_cell_error(data))
+            case "call_started":
+                known = attributes.tool(data["name"], f"{event.run_id}/call/{data['id']}", data.get("iteration"))
+                run.calls[data["id"]] = call = self._start(event, known, under=run.cell or run.span)
+                self._add(call, "gen_ai.tool.call.arguments", data.get("arguments"))
+            case "call_ended" if data.get("id") in run.calls:
+                call = run.calls.pop(data["id"])
+                self._add(call, "gen_ai.tool.call.result", data.get("answer"))
+                kind, _, message = (data.get("error") or "").partition(": ")
+                self._end(call, event, kind, message)
+            case "trigger_fired":
+                run.trigger = str((data.get("reason_data") or {}).get("kind") or attributes.OTHER)
+            case "extraction_attempt":
+                run.attempts += 1
+            case "run_ended":
+                self._finish(run, event)
+            case "run_interrupted":
+                self._close(run, event)
+                self._end(run.span, event, "interrupted", None)
+
+    def _begin(self, event: Event) -> None:
+        data = event.data
+        if self._scrubber is not None:
+            self._scrubber = Scrubber()  # the environment may have changed since
+        above = self._runs.get(data.get("parent") or "")
+        under = (above.calls.get(data.get("parent_call")) or above.span) if above is not None else None
+        span = self._start(event, attributes.run(event.run_id, data), under=under)
+        told = (data.get("signature") or {}).get("instructions")
+        if self._scrubber is not None and told:
+            span.set_attribute("gen_ai.system_instructions", attributes.instructions(self._scrubber.text(told)))
+        self._runs[event.run_id] = _Run(span)
+
+    def _ask(self, run: _Run, event: Event) -> None:
+        data = event.data
+        under = run.calls.get(data.get("call")) or run.span
+        known = attributes.asked(event.run_id, data)
+        run.asked[data["id"]] = span = self._start(event, known, under=under, kind=SpanKind.CLIENT)
+        if self._scrubber is None:
+            return
+        turns = [(role, self._scrubber.text(text)) for role, text in data.get("turns") or ()]
+        if data.get("role") == "main":
+            turns = run.turns = [*run.turns[: data.get("kept") or 0], *turns]
+        span.set_attribute("gen_ai.input.messages", attributes.messages(turns))
+        if data.get("system"):
+            told = self._scrubber.text(data["system"])
+            span.set_attribute("gen_ai.system_instructions", attributes.instructions(told))
+
+    def _answer(self, span: Span, event: Event) -> None:
+        data = event.data
+        span.set_attributes(attributes.answered(data))
+        if self._scrubber is not None:
+            turns = [("assistant", self._scrubber.text(data.get("text") or ""))]
+            said = attributes.messages(turns, finish_reason=attributes.finish_reason(data))
+            span.set_attribute("gen_ai.output.messages", said)
+        self._end(span, event)
+
+    def _finish(self, run: _Run, event: Event) -> None:
+        data = event.data
+        more = {"rlm.trigger": run.trigger, "rlm.extraction_attempts": run.attempts or None}
+        run.span.set_attributes(attributes.ending(data) | attributes.present(more))
+        outputs = (data.get("result") or {}).get("outputs")
+        if self._scrubber is not None and outputs is not None:
+            said = self._scrubber.text(attributes.to_json(outputs))
+            finished = attributes.messages([("assistant", said)], finish_reason="stop")
+            run.span.set_attribute("gen_ai.output.messages", finished)
+        self._close(run, event)
+        failed = data.get("ending") == "Failed"
+        kind = (data.get("cause") or run.trigger or attributes.OTHER) if failed else None
+        self._end(run.span, event, kind, data.get("reason"))
+
+    def _close(self, run: _Run, event: Event) -> None:
+        """End what the run has left open: calls and questions that nobody waits for any more."""
+        self._runs.pop(event.run_id, None)
+        for span in (*run.asked.values(), *run.calls.values(), *([run.cell] if run.cell else ())):
+            self._end(span, event, "cancelled", None)
+
+    def _start(
+        self, event: Event, known: attributes.Attributes, *, under: Span | None, kind: SpanKind = SpanKind.INTERNAL
+    ) -> Span:
+        about = (known.get(f"gen_ai.{name}") for name in ("tool.name", "agent.name"))
+        name = known.get("gen_ai.request.model") if kind is SpanKind.CLIENT else next(filter(None, about), None)
+        context = trace.set_span_in_context(under) if under is not None else None
+        return self._tracer.start_span(
+            " ".join(filter(None, (known["gen_ai.operation.name"], name))),
+            context,
+            kind,
+            attributes=known,
+            start_time=_nanoseconds(event),
+        )
+
+    def _end(self, span: Span, event: Event, error: Any = None, message: Any = None) -> None:
+        """End a span; with an error, say of which kind. What it says in words may quote anything: that is content."""
+        if error:
+            span.set_attribute("error.type", attributes.error_type(error))
+            words = self._words(message, 1_000) if self._scrubber is not None and message else None
+            span.set_status(Status(StatusCode.ERROR, words))
+        span.end(_nanoseconds(event))
+
+    def _add(self, span: Span, attribute: str, text: Any, *, name: str | None = None) -> None:
+        """Add content, if it is wanted: a text, or with a name an object that has it."""
+        if self._scrubber is not None and text:
+            said = self._words(text, attributes.MAX_CHARS)
+            span.set_attribute(attribute, said if name is None else attributes.to_json({name: said}))
+
+    def _words(self, text: Any, most: int) -> str:
+        assert self._scrubber is not None
+        return attributes.plain(cut_middle(self._scrubber.text(str(text)), most))
+
+
+def _cell_error(data: dict[str, Any]) -> tuple[Any, Any]:
+    error = data.get("error") or {}
+    if error:
+        return error.get("name") or attributes.OTHER, error.get("message")
+    if data.get("limit"):
+        return "limit", data["limit"]
+    return (None, None) if data.get("success", True) else (attributes.OTHER, None)
+
+
+def _nanoseconds(event: Event) -> int:
+    return int(event.time * 1e9)

@@ -1,0 +1,153 @@
+"""Models for the tests of adapters: they answer from a script, through dspy's own machinery."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import dspy
+from dspy.lm15 import Message, Response, Usage, response_to_events
+
+
+class Cut(str):
+    """An answer that was cut off at the limit of its length."""
+
+
+class Engine:
+    """Answers in order; an exception in the script is raised. `requests` has what was asked."""
+
+    supports_response_schema = False
+    supported_params: frozenset[str] = frozenset()
+
+    def __init__(self, *script: Any) -> None:
+        self.script = list(script)
+        self.requests: list[Any] = []
+        self._lock = threading.Lock()
+
+    def complete(self, request: Any) -> Any:
+        with self._lock:
+            self.requests.append(request)
+            answer = self.script.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        finish = "length" if isinstance(answer, Cut) else "stop"
+        asked = "\n".join(message.text or "" for message in request.messages)
+        usage = Usage(input_tokens=len(asked) // 4, output_tokens=max(1, len(answer) // 4))
+        return Response(None, request.model, Message.assistant(str(answer) or " "), finish, usage)
+
+    pieces = 0
+    """How many characters of an answer come at once when it is streamed; 0 is all of it."""
+
+    def stream(self, request: Any) -> Iterator[Any]:
+        for event in response_to_events(self.complete(request)):
+            text = getattr(getattr(event, "delta", None), "text", None)
+            if not self.pieces or not text:
+                yield event
+                continue
+            for start in range(0, len(text), self.pieces):
+                yield replace(event, delta=replace(event.delta, text=text[start : start + self.pieces]))
+
+    def close(self) -> None: ...
+
+    def prompt(self, index: int) -> str:
+        """The last message of a request."""
+        return str(self.requests[index].messages[-1].text)
+
+    def system(self, index: int) -> str:
+        return str(self.requests[index].system or "")
+
+
+class AsyncEngine:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def complete(self, request: Any) -> Any:
+        return self._engine.complete(request)
+
+    async def stream(self, request: Any) -> Any:
+        for event in self._engine.stream(request):
+            yield event
+
+    async def aclose(self) -> None: ...
+
+
+def model(*script: Any, name: str = "scripted/model", **options: Any) -> Any:
+    """A dspy model that answers from the script; `model.engine.requests` has what was asked."""
+    engine = Engine(*script)
+    return dspy.LM(name, engine=engine, async_engine=AsyncEngine(engine), cache=False, num_retries=0, **options)
+
+
+class HoldingLM(dspy.LM):
+    """A model that promises to be held to a type, and says what it was held to. Its answers are scripted as well."""
+
+    constrains = True
+
+    def __init__(self, *script: Any) -> None:
+        engine = Engine(*script)
+        options = {"engine": engine, "async_engine": AsyncEngine(engine), "cache": False, "num_retries": 0}
+        super().__init__("scripted/local", **options)
+        self.constraints: list[Any] = []
+
+    def __call__(self, prompt: Any = None, *, messages: Any = None, **options: Any) -> Any:
+        self.constraints.append(options.pop("_outlines_constraint", None))
+        return super().__call__(prompt, messages=messages, **options)
+
+    async def acall(self, prompt: Any = None, *, messages: Any = None, **options: Any) -> Any:
+        self.constraints.append(options.pop("_outlines_constraint", None))
+        return await super().acall(prompt, messages=messages, **options)
+
+
+Reply = Callable[[dict[str, Any]], tuple[int, Any]]
+"""From the body of a request to a status and either a text or an error's body."""
+
+
+class ChatServer:
+    """A server on this machine that speaks OpenAI's chat dialect. `bodies` has what was sent to it."""
+
+    def __init__(self, reply: Reply) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        bodies = self.bodies
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                bodies.append(body)
+                status, answer = reply(body)
+                sent = json.dumps(_completion(answer) if status == 200 else answer).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(sent)))
+                self.end_headers()
+                self.wfile.write(sent)
+
+            def log_message(self, *args: Any) -> None: ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+
+    def lm(self, name: str = "openai/some-model") -> Any:
+        port = self._server.server_address[1]
+        return dspy.LM(name, api_base=f"http://127.0.0.1:{port}/v1", api_key="none", cache=False, num_retries=0)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def _completion(text: Any) -> dict[str, Any]:
+    finish = "length" if isinstance(text, Cut) else "stop"
+    choice = {"index": 0, "message": {"role": "assistant", "content": str(text)}, "finish_reason": finish}
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    about = {"id": "1", "object": "chat.completion", "created": 1, "model": "some-model"}
+    return {**about, "choices": [choice], "usage": usage}
+
+
+def bad_request(words: str) -> tuple[int, Any]:
+    return 400, {"error": {"message": words, "type": "invalid_request_error", "code": None}}

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from adapters_models import ChatServer, Reply
+
+from rlm import settings
+from rlm.adapters import structured
+
+
+@pytest.fixture(autouse=True)
+def _no_price_list_from_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "true")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_remembered() -> Iterator[None]:
+    structured.memory.forget()
+    settings.reset()
+    yield
+    structured.memory.forget()
+    settings.reset()
+
+
+@pytest.fixture
+def serve() -> Iterator[Any]:
+    servers: list[ChatServer] = []
+
+    def make(reply: Reply) -> ChatServer:
+        servers.append(ChatServer(reply))
+        return servers[-1]
+
+    yield make
+    for server in servers:
+        server.close()

@@ -1,0 +1,72 @@
+"""`llm_query` and `llm_batch` with a type: values come back, every call is counted, what never fits is an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm.budgets import FallbackTrigger
+from rlm.repl.tools import wanted_type
+
+pytestmark = pytest.mark.xdist_group("driver")
+
+
+async def test_an_answer_comes_back_as_a_value(make):
+    code = "n = llm_query('how many?', type='int')\nSUBMIT(answer=n + 1)"
+    made = make([code], signature="q: str -> answer: int", sub=["It is 41."] * 3)
+    made.sub._engine_spec.script = ["41"]
+    result = await made.run(q="x")
+    assert result.outputs.answer == 42
+    assert result.llm_calls == 1
+
+
+async def test_choices_are_held_to(make):
+    code = "kinds = llm_batch(['apple', 'spanner'], type=['fruit', 'tool'])\nSUBMIT(answer=kinds)"
+    made = make([code], signature="q: str -> answer: list[str]", sub={"apple": '"fruit"', "spanner": "tool"})
+    result = await made.run(q="x")
+    assert result.outputs.answer == ["fruit", "tool"]
+
+
+async def test_a_schema_gives_a_dict(make):
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    code = f"found = llm_query('who?', type={schema!r})\nSUBMIT(answer=found['name'])"
+    made = make([code], signature="q: str -> answer: str", sub=['{"name": "Ada"}'])
+    assert (await made.run(q="x")).outputs.answer == "Ada"
+
+
+async def test_each_attempt_is_a_call_and_is_told(make):
+    code = "n = llm_query('how many?', type='int')\nSUBMIT(answer=n)"
+    made = make([code], signature="q: str -> answer: int", sub=["no idea", "still none", "7"])
+    result = await made.run(q="x")
+    assert result.outputs.answer == 7
+    asked = [event.data for event in made.events if event.kind == "model_asked" and event.data["role"] == "sub"]
+    assert result.usage.llm_calls == len(asked) == 3
+    assert all(one["call"] is not None for one in asked)
+    assert result.usage.model_calls == 4
+
+
+async def test_attempts_stop_where_the_budget_does(make):
+    code = "try:\n    llm_query('n?', type='int')\nexcept Exception as error:\n    SUBMIT(answer=type(error).__name__)"
+    made = make(
+        [code], signature="q: str -> answer: str", sub=["no"] * 5, trigger=FallbackTrigger(max_llm_calls=2)
+    )  # fmt: skip
+    result = await made.run(q="x")
+    assert result.outputs.answer == "BudgetExceeded"
+    assert result.usage.llm_calls == 2
+
+
+async def test_in_a_batch_one_that_never_fits_does_not_sink_the_rest(make):
+    code = "got = llm_batch(['good', 'bad'], type='int')\nprint(llm_errors())\nSUBMIT(answer=got)"
+    made = make([code], signature="q: str -> answer: list[int | None]", sub={"bad": "never", "good": "5"})
+    result = await made.run(q="x")
+    assert result.outputs.answer == [5, None]
+
+
+@pytest.mark.parametrize(("written", "expected"), [(None, None), ("str", None), ("int", int), ("list[str]", list[str])])
+def test_types_as_code_writes_them(written, expected):
+    assert wanted_type(written) == expected
+
+
+@pytest.mark.parametrize("written", ["nothing", 5, "int ->"])
+def test_what_is_no_type_is_said(written):
+    with pytest.raises(TypeError, match="type="):
+        wanted_type(written)
