@@ -73,8 +73,8 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
     ) -> None:
         """`tiers` are those to use, in order. `learn` begins lower where a signature mostly fails on a model.
 
-        `max_attempts` is for the retry loop, where tier 3 is one. `choices_as_json` holds a local model to a single choice
-        inside JSON: a few tokens more, and some models choose better so.
+        `max_attempts` is for the retry loop, where tier 3 is one. `choices_as_json` holds a local model to a single
+        choice inside JSON: a few tokens more, and some models choose better so.
         """
         if not tiers or list(tiers) != sorted(set(tiers)) or not set(tiers) <= {1, 2, 3}:
             raise ValueError(f"tiers are some of 1, 2 and 3, in this order, not {tiers!r}")

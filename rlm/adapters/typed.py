@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ..extraction import ExtractionError, ParseError, Reply
 from ..models.ask import Answer, ModelError
@@ -99,7 +99,7 @@ class _Question:
             return await constrained("tier3", self.lm, prompt, held, self.system, self.options, self.record)
 
         try:
-            text = (await ask(self._asked)).text
+            text = (await ask(self.prompt if self._said else self._asked)).text
             _refuse_cut(self.record)
             return self.target.read(text), 3
         except UnsupportedConstraint:
@@ -127,6 +127,12 @@ class _Question:
 
         value, metrics = await ask_again(self.target, reply, self._asked, first=refused, max_attempts=self.max_attempts)
         return value, 2 if metrics.attempts == 1 and refused is None else 3
+
+    @property
+    def _said(self) -> bool:
+        """Whether the prompt names all there is to write. Small models do worse when that is said once more."""
+        names = self.target.schema.names or frozenset(map(str, get_args(self.target.constraint)))
+        return bool(names) and all(name in self.prompt for name in names)
 
     @property
     def _asked(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from .faults import Fault, Refused, describe, read_fault
 from .line import Reply
 from .lines import line_to
+from .own import ask_engine, engine_of
 from .request import config_for, request_for
 
 
@@ -106,12 +107,18 @@ def _too_late(lm: Any, fault: Fault, failures: int, waited: float) -> ModelError
 
 
 async def _asked_once(lm: Any, turns: Sequence[tuple[str, str]], system: str | None, options: dict[str, Any]) -> Answer:
+    if (engine := engine_of(lm)) is not None:
+        return _answer(await ask_engine(engine, lm, turns, system, options))
     line = line_to(lm, options)
     # An empty text is written in a form of its own.
     if line is not None and all(text for _, text in turns):
         reply = await line.ask(lm, turns, system)
     else:
         reply = await _by_dspy(lm, turns, system, options)
+    return _answer(reply)
+
+
+def _answer(reply: Reply) -> Answer:
     if reply.finish_reason == "content_filter":
         raise Refused(reply.text[:200])
     return Answer(reply.text, reply.finish_reason == "length", reply.tokens_in, reply.tokens_out, reply.cost_usd)

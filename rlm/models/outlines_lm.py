@@ -51,6 +51,7 @@ class OutlinesLM(dspy.LM):  # type: ignore[misc]
             async_engine=AsyncLocalEngine(engine),
             **options,
         )
+        self.own_engine = AsyncLocalEngine(engine)
         self._source = None if model is None else str(model)
         self._choice = {"backend": backend, "context": context, "parallel": parallel}
 

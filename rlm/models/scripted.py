@@ -79,7 +79,10 @@ def scripted_lm(script: Script, name: str = "scripted/main") -> Any:
     import dspy
 
     engine = ScriptedEngine(script)
-    return dspy.LM(name, engine=engine, async_engine=AsyncScriptedEngine(engine), cache=False, num_retries=0)
+    own = AsyncScriptedEngine(engine)
+    lm = dspy.LM(name, engine=engine, async_engine=own, cache=False, num_retries=0)
+    lm.own_engine = own
+    return lm
 
 
 def load_script(path: Path) -> dict[str, Script]:

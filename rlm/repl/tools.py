@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -170,7 +171,7 @@ class ReplTools:
     def schema(self) -> Schema:
         """The schema of the outputs, compiled once."""
         if self._schema is None:
-            self._schema = Schema.of(self.signature.output_schema())
+            self._schema = self.signature.once("schema", lambda: Schema.of(self.signature.output_schema()))
         return self._schema
 
     async def _ask(self, prompt: str, context: Any, model: str | None, wanted: Any) -> Any:
@@ -234,7 +235,15 @@ def _plain(method: Callable[..., Any], name: str | None = None) -> Callable[...,
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
     """As a model should read it: annotations as types, not as quoted text, where they can be looked up."""
+    if inspect.ismethod(function):
+        whole = _method_signature(function.__func__)
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
     try:
         return inspect.signature(function, eval_str=True)
     except (NameError, TypeError, SyntaxError):
         return inspect.signature(function)
+
+
+@functools.cache
+def _method_signature(function: Callable[..., Any]) -> inspect.Signature:
+    return _signature(function)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import pydantic
 from pydantic import BaseModel, TypeAdapter
@@ -23,6 +23,7 @@ from .text import REQUIRED, SignatureError, parse
 
 # `cached_property` takes no lock since Python 3.12, and two output models of one signature would not be the same type.
 _building = threading.RLock()
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,14 @@ class Signature:
         schema = self.output_model.model_json_schema(schema_generator=Schema)
         schema.pop("description", None)
         return schema
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """Something that is made from this signature once, and kept with it under a name."""
+        with _building:
+            kept: dict[str, Any] = self.__dict__.setdefault("_kept", {})
+            if name not in kept:
+                kept[name] = make()
+            return kept[name]  # type: ignore[no-any-return]
 
     def field_list(self, fields: Iterable[Field] | None = None) -> str:
         """Fields for a prompt, one a line: name, type in words, description. The outputs unless told."""

@@ -28,14 +28,14 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
 
 def test_list_shows_filters_and_speaks_json(record: Record, command: Command) -> None:
     assert "No runs are on record yet" in command("list").stderr
-    submitted = record([cell("SUBMIT(n=41)")])
+    submitted = record([cell("SUBMIT(n=987654321)")])
     failed = record([])
     shown = command("list").stdout
     assert submitted.id in shown
-    assert "n: 41" in shown
+    assert "n: 987654321" in shown
     assert shown.index(failed.id) < shown.index(submitted.id)
     assert failed.id not in command("list", "--ending", "submitted").stdout
-    (line,) = command("list", "--search", "41", "--json").stdout.splitlines()
+    (line,) = command("list", "--search", "987654321", "--json").stdout.splitlines()
     assert json.loads(line)["id"] == submitted.id
 
 
