@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ MAX_BYTES = 256 << 20
 """A file that is larger is not taken up again; a new one is begun."""
 
 _CANDIDATES = 8
+_BEGINNINGS = 20
+_TRIES = 10
 _EVENT = "INSERT INTO events (run, sequence, parent, kind, time, meta) VALUES (?, ?, ?, ?, ?, ?)"
 
 OnConnect = Callable[[sqlite3.Connection], None]
@@ -110,13 +113,23 @@ def _open(folder: Path, on_connect: OnConnect | None) -> tuple[WriterLock, sqlit
                 return lock, connect(path, on_connect)
         except Exception:  # damaged, or of a later version: it is left as it is, and another one is tried
             lock.release()
-    lock = WriterLock(new_database(folder))
-    lock.take()
+    lock = _begun(folder)
     try:
         return lock, connect(lock.path, on_connect)
     except BaseException:
         lock.release()
         raise
+
+
+def _begun(folder: Path) -> WriterLock:
+    """A new file and its lock. Another process may see the file first and take it up; then it is that one's."""
+    for _ in range(_BEGINNINGS):
+        lock = WriterLock(new_database(folder))
+        for _ in range(_TRIES):
+            if lock.take():
+                return lock
+            time.sleep(0.005)  # a reader that looks whether the writer lives has the lock for a moment, too
+    raise OSError(f"{folder}: no new file could be locked")
 
 
 def connect(path: Path, on_connect: OnConnect | None = None) -> sqlite3.Connection:

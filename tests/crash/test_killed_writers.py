@@ -80,7 +80,8 @@ def test_the_next_process_goes_on_in_the_file_of_a_killed_one(tmp_path: Path) ->
 
 
 def test_several_processes_write_at_once_while_another_reads(tmp_path: Path) -> None:
-    children = [_child("runs", tmp_path, name, 30) for name in ("a", "b", "c")]
+    names = "abcdef"
+    children = [_child("runs", tmp_path, name, 15) for name in names]
     looks = 0
     while any(child.poll() is None for child in children):
         runs = load(tmp_path)
@@ -88,10 +89,12 @@ def test_several_processes_write_at_once_while_another_reads(tmp_path: Path) -> 
         for run in runs[:5]:
             assert [event.sequence for event in run.events()][:1] in ([], [1])
         looks += 1
+    ends = []
     for child in children:
-        assert child.wait() == 0
+        ends.append(child.wait())
         assert child.stdout is not None
         child.stdout.close()
+    assert ends == [0] * len(names)
     assert looks > 0
     runs = load(tmp_path)
     assert len(runs) == 90
@@ -100,7 +103,7 @@ def test_several_processes_write_at_once_while_another_reads(tmp_path: Path) -> 
         assert run.event_count == len(run.events()) == 22
         assert run.inputs()["doc"] == f"{run.id} " * 1_000
         assert run.filled(run.events()[20].data)["output"] == f"{run.id} 19 " * 100
-    assert 1 <= len({run.file.path for run in runs}) <= 3
+    assert 1 <= len({run.file.path for run in runs}) <= len(names)
 
 
 @pytest.mark.parametrize("room", ["120pages", "300000", "1200000"])
