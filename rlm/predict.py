@@ -16,6 +16,7 @@ import sandbox
 from .budgets import FallbackTrigger
 from .extraction.confidence import Scorer, score
 from .models.ask import Answer, ModelError, ask
+from .repl.asking import settings_for
 from .repl.driver import Driver, run_sync
 from .repl.events import Observer, all_of, ignore
 from .repl.prompt import Conversation
@@ -59,7 +60,7 @@ class _ReplAdapter(Adapter):  # type: ignore[misc]
             system += f"\n\nExample:\n{demo.get('conversation', '')}\n{demo.get('reply', '')}"
         turns = [(turn.role, turn.text) for turn in self._conversation.turns]
         try:
-            self.answer = await ask(lm, turns, system=system, **lm_kwargs)
+            self.answer = await ask(lm, turns, system=system, **{**settings_for(lm), **lm_kwargs})
         except ModelError as error:
             self.error = error
             raise

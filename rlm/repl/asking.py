@@ -19,7 +19,14 @@ from .events import Teller
 from .past import Past
 from .prompt import Conversation
 
+STOP = "\nOutput:"
+
 Act = Callable[[Conversation], Awaitable[Answer]]
+
+
+def settings_for(model: Any) -> dict[str, Any]:
+    """A model that runs here stops where it would begin to make up an output; others may not take such a setting."""
+    return {"stop": [STOP]} if getattr(model, "constrains", False) else {}
 
 
 class OutOfTime(Exception):
@@ -67,7 +74,9 @@ class Asker:
                 async with asyncio.timeout(left if math.isfinite(left) else None):
                     if self.act is not None:
                         return await self.act(conversation)
-                    return await ask(self.main_model, turns, system=conversation.system)
+                    return await ask(
+                        self.main_model, turns, system=conversation.system, **settings_for(self.main_model)
+                    )
             except TimeoutError:
                 raise OutOfTime from None
 
@@ -92,7 +101,7 @@ class Asker:
         """A reply again that had no code, from a model that can be held to a form; None where it cannot."""
         from ..adapters.steps import ask_step
 
-        if self.adapter is None or not getattr(self.main_model, "constrains", False):
+        if not getattr(self.main_model, "constrains", False):
             return None
         turns = [*((turn.role, turn.text) for turn in conversation.turns), ("assistant", reply.strip() or "...")]
         with self._watched("main", iteration):
