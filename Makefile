@@ -17,7 +17,9 @@ run: $(VENV)/.run  ## Run three tasks on a scripted model: one submits, one is e
 	done
 
 test: $(VENV)/.dev  ## Run the tests
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup || { \
+	    echo; echo "Once more, those that failed, one at a time on a machine that does nothing else:"; \
+	    $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
 
 check: $(VENV)/.dev  ## Lint, types, import rules
 	@$(BIN)/ruff check .

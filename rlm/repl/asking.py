@@ -101,7 +101,7 @@ class Asker:
         """A reply again that had no code, from a model that can be held to a form; None where it cannot."""
         from ..adapters.steps import ask_step
 
-        if not getattr(self.main_model, "constrains", False):
+        if self.adapter is None or not getattr(self.main_model, "constrains", False):
             return None
         turns = [*((turn.role, turn.text) for turn in conversation.turns), ("assistant", reply.strip() or "...")]
         with self._watched("main", iteration):

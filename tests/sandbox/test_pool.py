@@ -88,8 +88,13 @@ def test_no_kernel_is_handed_out_twice(own_pool):
 
 def test_a_kernel_that_died_waiting_is_not_handed_out(own_pool):
     own_pool.wait_full()
-    for pid in waiting(own_pool):
-        os.kill(pid, signal.SIGKILL)
+    kernels = [kernel for several in own_pool._ready.values() for kernel in several]
+    for kernel in kernels:
+        os.kill(kernel.process.pid, signal.SIGKILL)
+    until = time.monotonic() + 30
+    while any(kernel.process.alive for kernel in kernels):  # a signal is sent before its process is gone
+        assert time.monotonic() < until
+        time.sleep(0.005)
     with sandbox.Session(pool=own_pool) as session:
         assert session.run("1").value == "1"
 
