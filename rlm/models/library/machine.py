@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import os
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
+from ..memory import SPARE, free_memory
 from .facts import Facts
-
-_SPARE = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +54,8 @@ def choose(facts: Facts) -> tuple[str | None, str | None]:
         extras = " or ".join(f"'rlm-kernel[{extra}]'" for extra in dict.fromkeys(one.extra for one in _order(facts)))
         return None, f"nothing is installed that runs it: pip install {extras}"
     free = free_memory()
-    if free is not None and facts.size + _SPARE > free:
-        return None, f"needs about {(facts.size + _SPARE) / 1e9:.1f} GB of memory; {free / 1e9:.1f} GB are free"
+    if free is not None and facts.size + SPARE > free:
+        return None, f"needs about {(facts.size + SPARE) / 1e9:.1f} GB of memory; {free / 1e9:.1f} GB are free"
     return fitting[0].name, None
 
 
@@ -69,31 +66,3 @@ def _order(facts: Facts) -> list[Backend]:
     if facts.not_for_mlx is not None:
         return llama
     return [_MLX, *llama] if sys.platform == "darwin" else [*llama, _MLX]
-
-
-def free_memory() -> int | None:
-    """Bytes that a model could have, within the limits of a container; None where nobody says."""
-    known = [value for value in (_available(), _container_room()) if value is not None]
-    return min(known, default=None)
-
-
-def _available() -> int | None:
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        try:  # macOS gives back what files took, so that all of it counts
-            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        except (ValueError, OSError):
-            return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
-
-
-def _container_room() -> int | None:
-    group = Path("/sys/fs/cgroup")
-    try:
-        most = (group / "memory.max").read_text(encoding="ascii").strip()
-        used = int((group / "memory.current").read_text(encoding="ascii"))
-        stats = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
-    except (OSError, ValueError):
-        return None
-    return None if most == "max" else int(most) - used + int(stats.get("inactive_file", 0))

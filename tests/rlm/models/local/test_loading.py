@@ -122,8 +122,8 @@ def test_short_floats_are_counted_as_wide_as_they_become(
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(len(header).to_bytes(8, "little") + header + bytes(1_000_000))
     size = weights.stat().st_size
-    monkeypatch.setattr(limits, "free_memory", lambda: limits._SPARE + needs * size)
+    monkeypatch.setattr(limits, "free_memory", lambda: limits.SPARE + needs * size)
     limits.check_memory(tmp_path, as_float32=True)
-    monkeypatch.setattr(limits, "free_memory", lambda: limits._SPARE + needs * size - 1)
+    monkeypatch.setattr(limits, "free_memory", lambda: limits.SPARE + needs * size - 1)
     with pytest.raises(DoesNotFit):
         limits.check_memory(tmp_path, as_float32=True)
