@@ -17,7 +17,7 @@ from .limits import Limits
 from .results import CellResult
 from .wire import Message
 
-_SPIN_SECONDS = 0.0001 if (os.cpu_count() or 1) > 1 else 0.0
+_SPIN_SECONDS = 0.0004 if (os.cpu_count() or 1) > 1 else 0.0
 
 
 class Kernel(Protocol):
@@ -106,6 +106,7 @@ class Link:
         while time.monotonic() < self.calls.quick_at + _SPIN_SECONDS:
             if happened := self.look():
                 return happened
+            os.sched_yield()  # the kernel may be waiting for this very processor
         return self.look(seconds)
 
     def look(self, seconds: float = 0.0) -> dict[int, int]:
