@@ -17,7 +17,8 @@ from typing import Any
 _HEAD = struct.Struct("!I")
 # A small buffer comes from the heap; a large one would be mapped and unmapped for every read.
 _SMALL, _LARGE = 1 << 14, 1 << 20
-_MAX_DESCRIPTORS = 64
+_SPACE = socket.CMSG_SPACE(64 * array.array("i").itemsize)
+"""For the descriptors that come beside a frame."""
 
 # Taken once: code that later replaces `json.dumps` does not change what this process sends.
 _encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -99,8 +100,7 @@ def receive(sock: socket.socket, reader: Reader) -> bool:
 
 def receive_with_descriptors(sock: socket.socket, reader: Reader, descriptors: list[int], flags: int = 0) -> bool:
     """Like `receive`; descriptors that came along are appended, not inheritable."""
-    space = socket.CMSG_SPACE(_MAX_DESCRIPTORS * array.array("i").itemsize)
-    data, ancillary, _flags, _address = sock.recvmsg(reader.room(), space, flags)
+    data, ancillary, _flags, _address = sock.recvmsg(reader.room(), _SPACE, flags)
     for level, kind, payload in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             numbers = array.array("i")

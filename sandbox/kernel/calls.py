@@ -5,7 +5,6 @@ Any thread may call; many may at once. There is no reader thread: one of the wai
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import os
@@ -20,7 +19,7 @@ from .jsonable import tagged
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=tagged).encode
 
-SPIN_SECONDS = 0.0001
+SPIN_SECONDS = 0.0005
 _PROCESSORS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 _MAX_ANSWER = 1 << 30  # the host caps what it sends; this only keeps the length field sane
@@ -137,8 +136,10 @@ class Calls:
         # An answer that comes at once is there before a processor that went to sleep would be awake again.
         end = time.perf_counter() + SPIN_SECONDS if _PROCESSORS > 1 else 0.0
         while not flags and time.perf_counter() < end:
-            with contextlib.suppress(BlockingIOError):
+            try:
                 return frames.receive_with_descriptors(self.socket, self._reader, self.descriptors, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                pass
         return frames.receive_with_descriptors(self.socket, self._reader, self.descriptors, flags)
 
     def _result(self, answer: dict[str, Any]) -> Any:
