@@ -1,14 +1,16 @@
 """A chat-completions server on 127.0.0.1 that thinks for a set time: `python chat_server.py 0.05` prints its port.
 
 Only the standard library, in a process of its own, and with as little work a request as can be: a benchmark measures
-its client. Waits with `select`, whose clock is finer than a millisecond. Stops when stdin ends. `GET /stats` tells how
-many requests there were, and how many of them at once at the most.
+its client. Waits with `select`, whose clock is finer than a millisecond, on one `epoll` descriptor, which does not get
+slower with the number of connections. Stops when stdin ends. `GET /stats` tells how many requests there were, and how
+many of them at once at the most.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import select
 import selectors
 import socket
 import sys
@@ -28,7 +30,7 @@ class ChatServer:
         self.served = self.most = self.connections = 0
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self.listener.setblocking(False)
-        self.selector = selectors.SelectSelector()
+        self.selector = selectors.EpollSelector()
         self.selector.register(self.listener, selectors.EVENT_READ, self.accept)
 
     @property
@@ -41,7 +43,8 @@ class ChatServer:
         self.selector.register(sys.stdin, selectors.EVENT_READ, None)
         while True:
             pause = max(0.0, self.waiting[0][0] - time.monotonic()) if self.waiting else None
-            for key, _ in self.selector.select(pause):
+            select.select([self.selector], [], [], pause)
+            for key, _ in self.selector.select(0):
                 if key.data is None:
                     return
                 key.data(key.fileobj)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -116,11 +117,17 @@ def size(count_bytes: int) -> str:
 def _row(run: RunRecord, wide: bool) -> list[RenderableType]:
     cells: list[RenderableType] = [Text(clean(run.id)), time.strftime("%m-%d %H:%M", time.localtime(run.started))]
     if wide:
-        cells.append(Text(one_line(run.task or run.name, 80)))
+        cells.append(Text(one_line(_short(run), 80)))
     cells += [ending(run), Text(one_line(run.answer or run.reason or "", 160)), str(run.iterations_used)]
     if wide:
         cells += [f"{run.tokens:,}", "" if run.cost_usd is None else money(run.cost_usd)]
     return [*cells, duration(run.duration)]
+
+
+def _short(run: RunRecord) -> str:
+    """The task as it tells runs apart in a narrow column: the file, with its folder where many have that name."""
+    parts = PurePath(run.task).parts if run.task else (run.name,)
+    return "/".join(parts[-2:] if parts[-1] == "task.yaml" else parts[-1:])
 
 
 def _header(run: RunRecord) -> RenderableType:

@@ -65,7 +65,7 @@ def _row(run: RunRecord) -> list[str]:
 
 def _iteration(one: Any) -> str:
     state = "" if one.success else " · error" if one.output is not None else " · not finished"
-    calls = f" · {len(one.calls)} calls" if one.calls else ""
+    calls = f" · {_count(len(one.calls), 'call')}" if one.calls else ""
     parts = [f"<p>{_text(one.reasoning)}</p>"] if one.reasoning else []
     parts += [_pre(one.code), _pre(one.output or "", "opacity:.8")]
     return f"<details><summary>Iteration {one.number}{state}{calls}</summary>{''.join(parts)}</details>"
@@ -98,5 +98,9 @@ def _time(seconds: float) -> str:
 
 def _used(run: RunRecord) -> str:
     cost = "" if run.cost_usd is None else f", ${run.cost_usd:.4f}"
-    iterations = f"{run.iterations_used} iterations, {run.llm_calls} LLM calls from the code"
+    iterations = f"{_count(run.iterations_used, 'iteration')}, {_count(run.llm_calls, 'LLM call')} from the code"
     return f"{iterations}, {run.tokens:,} tokens{cost}, {run.duration:.1f} s"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
