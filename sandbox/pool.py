@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import secrets
 import socket
 import threading
 import time
@@ -137,8 +136,8 @@ class Pool:
         pairs = {name: socket.socketpair() for name in (*_CHANNELS, "calls")}
         ours = {name: pair[0] for name, pair in pairs.items()}
         theirs = {name: pair[1] for name, pair in pairs.items()}
-        key = secrets.token_hex(16)
-        config = {"key": key, "output_bytes": setup.limits.output_bytes, "memory_bytes": setup.limits.memory_bytes}
+        # No key: a socket pair has two ends and no name, so nobody else's messages can come this way.
+        config = {"key": "", "output_bytes": setup.limits.output_bytes, "memory_bytes": setup.limits.memory_bytes}
         try:
             launcher = self.launcher(setup)
             process = launcher.spawn(setup, config, {name: theirs[name] for name in _CHANNELS}, theirs["calls"])
@@ -146,7 +145,7 @@ class Pool:
                 one.close()  # the kernel has them; if it dies, whoever waits for it hears so at once
             room = 6 * setup.limits.output_bytes + (8 << 20)  # JSON may write a character as six
             try:
-                channels = Channels({name: ours[name] for name in _CHANNELS}, key.encode(), max_message_bytes=room)
+                channels = Channels({name: ours[name] for name in _CHANNELS}, b"", max_message_bytes=room)
                 kernel = WarmKernel(process, channels, ours["calls"], setup.limits)
                 _await_hello(kernel)
             except (KernelStartError, ProtocolViolation, HungUp) as error:
