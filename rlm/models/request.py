@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 # How a model is reached: nothing that is sent to it.
@@ -26,11 +27,21 @@ _KNOWN = frozenset(
 
 def config_for(settings: Mapping[str, Any]) -> Any:
     """The generation settings among an LM's keyword arguments. Raises `ValueError` or `TypeError` for odd values."""
+    given = {name: value for name, value in settings.items() if value is not None and name not in CLIENT | _CALL}
+    cache = settings.get("prompt_cache")
+    try:
+        return _config(frozenset(given.items()), cache)
+    except TypeError:  # something in it cannot be a key of the cache, or is odd: then this says so
+        return _config.__wrapped__(given.items(), cache)
+
+
+@functools.lru_cache(64)
+def _config(settings: Iterable[tuple[str, Any]], cache: Any) -> Any:
     from dataclasses import replace
 
     from dspy.lm15 import request_from_openai_chat
 
-    given = {name: value for name, value in settings.items() if value is not None and name not in CLIENT | _CALL}
+    given = dict(settings)
     body = {name: value for name, value in given.items() if name in _KNOWN}
     read = request_from_openai_chat({"model": "-", "messages": [{"role": "user", "content": "-"}], **body})
     extra = {name: value for name, value in given.items() if name not in _KNOWN and name != "extra_body"}
@@ -38,9 +49,7 @@ def config_for(settings: Mapping[str, Any]) -> Any:
     config = read.config
     if extra:
         config = replace(config, extensions={**(config.extensions or {}), **extra})
-    if settings.get("prompt_cache") is not None:
-        config = replace(config, cache=settings["prompt_cache"])
-    return config
+    return config if cache is None else replace(config, cache=cache)
 
 
 def request_for(model: str, turns: Sequence[tuple[str, str]], system: str | None, config: Any) -> Any:
