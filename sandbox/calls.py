@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import functools
 import inspect
 import threading
@@ -193,7 +194,8 @@ class HostCalls:
             return asyncio.run_coroutine_threadsafe(_awaited(function, call), loop)
         if self._executor is None:
             self._executor = ThreadPoolExecutor(self._limits.parallel_calls, thread_name_prefix="rlm-host-call")
-        return self._executor.submit(_called, function, call)
+        # The function finds what whoever runs the cell has set for itself, as it would if it were called directly.
+        return self._executor.submit(contextvars.copy_context().run, _called, function, call)
 
     def _private_loop(self) -> asyncio.AbstractEventLoop:
         if self._own_loop is None:

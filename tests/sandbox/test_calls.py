@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 import time
 
@@ -181,6 +182,21 @@ def test_an_asynchronous_host_function_works_in_a_synchronous_session(open_sessi
         return x + 1
 
     assert open_session(functions={"slow": slow}).run("slow(1)").value == "2"
+
+
+def test_a_host_function_finds_the_context_of_whoever_runs_the_cell(open_session):
+    setting = contextvars.ContextVar("setting", default="nobody's")
+
+    async def asynchronous():
+        return setting.get()
+
+    session = open_session(functions={"plain": setting.get, "asynchronous": asynchronous})
+    token = setting.set("mine")
+    try:
+        result = session.run("print([plain() for _ in range(3)], asynchronous())")
+    finally:
+        setting.reset(token)
+    assert result.text.strip() == "['mine', 'mine', 'mine'] mine"
 
 
 def test_stop_cell_ends_the_cell_at_once_whatever_it_catches(open_session):
