@@ -7,6 +7,7 @@ wrote), `session` (where its code runs), `tools` (what its code calls), `extract
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from ..extraction.fallback import Extraction, extract_fallback
 from ..extraction.orchestrator import Reply
 from ..extraction.prompt import extraction_schema
 from ..history import REPLHistory, REPLHistoryEntry
+from ..models.answers import one_run
 from ..models.ask import Answer, ModelError
 from ..results import ExecutionResult, Failed, Submitted
 from ..signatures import Signature
@@ -30,6 +32,8 @@ from .asking import Act, Asker, OutOfTime
 from .calls import CallLog, current_call
 from .checks import failed_check
 from .events import Observer, Teller, ignore
+from .imports import with_imports
+from .manner import manner_of
 from .past import Past
 from .reply import read_reply
 from .session import Repl, helper_source
@@ -85,7 +89,9 @@ class Driver:
         `parent` is the id of what the run is a part of, for its trace.
         """
         ledger = ledger or Ledger(self.trigger, spent=past.usage if past is not None else None)
-        return await _Run(self, self._checked(inputs), ledger, past=past, parent=parent).go()
+        run = _Run(self, self._checked(inputs), ledger, past=past, parent=parent)
+        with one_run():
+            return await run.go()
 
     def _checked(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         self.signature.refuse_names(RESERVED)
@@ -111,6 +117,7 @@ class _Run:
         self.tell = Teller(self.id, driver.observe)
         self.inputs = to_jsonable_python(dict(inputs), bytes_mode="utf8", fallback=lambda value: value)
         self.history = REPLHistory()
+        self.manner = manner_of(driver.main_model)
         self.asker = Asker(
             driver.main_model,
             driver.sub_model or driver.main_model,
@@ -143,12 +150,19 @@ class _Run:
         )
         budget = ledger.remaining(0)
         self.conversation = prompt.begin(
-            driver.signature, self.inputs, functions, helper_source(), budget, driver.guidance
+            driver.signature,
+            self.inputs,
+            functions,
+            helper_source(),
+            budget,
+            driver.guidance,
+            brief=self.manner.brief,
+            known=RESERVED,
         )
         self.origin = {
             "parent": parent,
             "parent_call": current_call.get() if parent else None,
-            "resumed_from": past.run_id if past is not None else None,
+            **telling.earlier(past),
         }
 
     async def go(self) -> ExecutionResult[Any]:
@@ -169,9 +183,12 @@ class _Run:
             self.tell("run_interrupted", {})
             raise
         except Exception as error:  # a fault of ours, or of a tool: the run is kept all the same
+            cause = f"fault:{type(error).__name__}"
             result = self._failed(f"the run broke off: {type(error).__name__}: {error}")
         result = replace(result, usage=self.ledger.usage(), run_id=self.id)
         if self.tell.heard:
+            if tiers := self.asker.tiers.by_signature:
+                self.tell("tiers", {"by_signature": tiers})
             ending = {"ending": type(result).__name__, "confidence": result.confidence, "cause": cause}
             ending["reason"] = None if isinstance(result, Submitted) else str(result.reason)
             self.tell("run_ended", {**ending, "result": result.to_dict()})
@@ -194,16 +211,24 @@ class _Run:
     async def _iterate(self, number: int) -> None:
         """Ask, run, remember, tell."""
         self.tell("iteration_started", {"iteration": number})
+        last = self.history[-2:]
+        again = len(last) > 1 and last[0].code == last[1].code
+        nothing = bool(last) and grounding.found_nothing(last[-1].output)
+        self.conversation.stuck = again
+        self.conversation.opening = prompt.opening(self.tools.unread, repeated=again, nothing=nothing)
+        began = time.monotonic()
         answer = await self._ask_main(number)
         step = read_reply(answer.text)
-        if step.code is None and number > len(self.past):
-            held = await self.asker.step_in_form(self.conversation, answer.text, number)
-            answer, step = (answer, step) if held is None else (Answer(held), read_reply(held))
+        if number > len(self.past):
+            found = step.code is not None
+            self.asker.count_step(answer, time.monotonic() - began, held=self.manner.brief, success=found)
         if step.code is None:
             entry = REPLHistoryEntry(number, step.reasoning, "", "\n".join(step.remarks), False)
-            told = prompt.told_without_code(step.remarks, self.ledger.remaining(number))
+            self.conversation.offer = ""
+            told = prompt.told_without_code(step.remarks, self.ledger.remaining(number), brief=self.manner.brief)
         else:
-            entry, remarks = await self._run_cell(number, step.reasoning, step.code)
+            code = with_imports(step.code, self.repl.variables) if self.manner.brief else step.code
+            entry, remarks = await self._run_cell(number, step.reasoning, code)
             told = self._told(entry, step.remarks + remarks)
         self.history.append(entry)
         self.conversation.add(answer.text, told)
@@ -218,9 +243,21 @@ class _Run:
         changed = (*entry.variables_changed.added, *entry.variables_changed.changed)
         known = self.repl.variables
         state = grounding.state_of(changed, known)
-        submit = grounding.next_submit(self.driver.signature, entry.output, changed, known) if entry.success else None
+        submit = (
+            grounding.next_submit(self.driver.signature, entry.output, changed, known, entry.code)
+            if entry.success and not self.tools.unread and not grounding.found_nothing(entry.output)
+            else None
+        )
+        self.conversation.offer = submit or ""
+        manner, left = self.manner, self.ledger.remaining(entry.iteration)
         return prompt.told_after(
-            entry.output, remarks, self.ledger.remaining(entry.iteration), state=state, submit=submit
+            entry.output,
+            remarks,
+            left,
+            state=state,
+            submit=submit,
+            max_chars=manner.output_chars,
+            brief=manner.brief,
         )
 
     async def _ask_main(self, number: int) -> Answer:
@@ -245,7 +282,13 @@ class _Run:
         output = _output(result)
         if past is not None and past.output is not None and past.output != output:
             self.tell("replay_differs", {"iteration": number, "recorded": past.output, "now": output})
-        told = (grounding.overwritten(code, self.inputs), invented, grounding.repeated(code, output, self.history))
+        told = (
+            grounding.overwritten(code, self.inputs),
+            invented,
+            grounding.repeated(code, output, self.history),
+            grounding.nothing_found(code, output, self.inputs),
+            grounding.unknown_name(code, result.error.message if result.error is not None else None),
+        )
         remarks += tuple(remark for remark in told if remark is not None)
         if result.value is not None and not result.text:
             remarks += ("(The last line's value is shown; next time print what you want to see.)",)
@@ -262,9 +305,11 @@ class _Run:
         self.tell("trigger_fired", {"reason": str(reason), "reason_data": reason.to_dict()})
 
         schema = extraction_schema(self.driver.signature)
+        told = [self.conversation] if self.manner.brief else []
 
         async def agent(text: str) -> Reply:
-            answer = await self.asker.extraction(text, schema)
+            # A model that runs here has read all of it: it is asked in the conversation, before it reads anything anew.
+            answer = await self.asker.extraction(text, schema, told.pop() if told else None)
             return Reply(answer.text, answer.truncated, answer.tokens_in, answer.tokens_out)
 
         extraction = Extraction(
@@ -273,9 +318,10 @@ class _Run:
             on_attempt=lambda made, text: self.tell("extraction_attempt", telling.attempt(made, text)),
         )
         try:
-            return await extract_fallback(
+            result = await extract_fallback(
                 extraction, self.driver.signature, reason, list(self.history), self.repl.variables, self.inputs
             )
+            return grounding.trusted(result, self.tools.unread)
         except ModelError as error:
             return self._failed(f"{reason}; the extraction model could not be asked ({error.kind}): {error}")
 

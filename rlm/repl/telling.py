@@ -15,6 +15,7 @@ from ..signatures import Signature
 
 if TYPE_CHECKING:
     from .driver import Driver
+    from .past import Past
 
 
 def beginning(driver: Driver, ledger: Ledger, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -22,7 +23,7 @@ def beginning(driver: Driver, ledger: Ledger, inputs: Mapping[str, Any]) -> dict
     models = (driver.main_model, driver.sub_model or driver.main_model, driver.extraction_model or driver.main_model)
     names = [getattr(model, "model", str(model)) for model in models]
     return {
-        "signature": _signature(driver.signature),
+        "signature": driver.signature.once("told", lambda: _signature(driver.signature)),
         "inputs": dict(inputs),
         "depth": ledger.depth,
         "models": dict(zip(("main", "sub", "extraction"), names, strict=True)),
@@ -38,6 +39,13 @@ def beginning(driver: Driver, ledger: Ledger, inputs: Mapping[str, Any]) -> dict
         },
         "task": dict(driver.task) if driver.task is not None else None,
     }
+
+
+def earlier(past: Past | None) -> dict[str, Any]:
+    """Which run a run goes on from, and what had been used until then."""
+    if past is None:
+        return {"resumed_from": None}
+    return {"resumed_from": past.run_id, "spent": past.usage.to_dict()}
 
 
 def variables(changes: VariableChanges, now: Mapping[str, Variable]) -> dict[str, Any]:

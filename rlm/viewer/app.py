@@ -12,6 +12,7 @@ from . import queries
 from .guard import Guard
 from .modules import BUNDLE, STATIC, bundle
 from .shelf import Shelf
+from .suite import SuiteTable
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -22,13 +23,18 @@ _MOST_CHARS = 4_000_000
 
 
 def application(
-    home: Path | str | None = None, *, hosts: frozenset[str] = frozenset(), token: str | None = None
+    home: Path | str | None = None,
+    *,
+    hosts: frozenset[str] = frozenset(),
+    token: str | None = None,
+    log: Path | None = None,
 ) -> Guard:
-    """The whole server as an ASGI application, behind its guard."""
+    """The whole server as an ASGI application, behind its guard. With the `log` of an evaluation, it has its table."""
     from starlette.applications import Starlette
     from starlette.routing import Route
 
     shelf = Shelf(home)
+    suite = SuiteTable(log) if log is not None else None
     files = {path.name: path.read_bytes() for path in STATIC.iterdir() if path.suffix in _KINDS}
     files[BUNDLE] = bundle().encode()
 
@@ -71,6 +77,9 @@ def application(
         first, second = (shelf.run(request.path_params[name]) for name in ("first", "second"))
         return _json(compared(first, second).to_dict())
 
+    def evaluation(request: Request) -> Response:
+        return _json(suite.table()) if suite is not None else _problem(404, "There is no evaluation to be seen here.")
+
     routes: list[tuple[str, Callable[[Request], Response]]] = [
         ("/api/runs", runs),
         ("/api/runs/{id}", summary),
@@ -79,6 +88,7 @@ def application(
         ("/api/runs/{id}/variables", variables),
         ("/api/runs/{id}/bodies/{digest}", body),
         ("/api/compare/{first}/{second}", compare),
+        ("/api/eval", evaluation),
     ]
     made = Starlette(
         routes=[
@@ -93,13 +103,14 @@ def application(
 
 def _careful(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
     """The same route; what is not there is said in the answer."""
+    from ..evals.log import LogError
     from ..traces import UnknownRun
     from ..traces.bodies import Missing
 
     def careful(request: Request) -> Response:
         try:
             return answer(request)
-        except (UnknownRun, Missing) as error:
+        except (UnknownRun, Missing, LogError) as error:
             return _problem(404, str(error))
         except sqlite3.Error as error:
             return _problem(500, f"the trace could not be read: {error}")

@@ -39,8 +39,13 @@ class Server:
         self.uvicorn.should_exit = True
 
 
-def make_server(home: Path | str | None = None, *, host: str = "127.0.0.1", port: int = 0) -> Server:
-    """Listen; port 0 is any free one. Raises `OSError` where that is not possible."""
+def make_server(
+    home: Path | str | None = None, *, host: str = "127.0.0.1", port: int = 0, log: Path | None = None
+) -> Server:
+    """Listen; port 0 is any free one. Raises `OSError` where that is not possible.
+
+    With the `log` of an evaluation, the page has its table.
+    """
     import uvicorn
 
     from .app import application
@@ -49,7 +54,7 @@ def make_server(home: Path | str | None = None, *, host: str = "127.0.0.1", port
     open_to_others = not is_loopback(host)
     token = secrets.token_urlsafe(24) if open_to_others else None
     names = {host.lower(), socket.gethostname().lower(), *(["*"] if host in _ANY else [])} if open_to_others else set()
-    app: Any = application(home, hosts=frozenset(names), token=token)
+    app: Any = application(home, hosts=frozenset(names), token=token, log=log)
     settings = uvicorn.Config(
         app,
         log_level="warning",

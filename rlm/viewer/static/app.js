@@ -5,6 +5,7 @@ import { h } from "./dom.js";
 import { RunPage } from "./run.js";
 import { RunsPage } from "./runs.js";
 import { EmbeddedSource, ServerSource } from "./source.js";
+import { SuitePage } from "./suite.js";
 import { shown } from "./text.js";
 
 const HELP = [
@@ -25,6 +26,7 @@ const chosen = new Set();
 const place = document.getElementById("page");
 let page = null;
 let address = null;
+let home = "#/";
 
 const help = h(
   "dialog",
@@ -45,6 +47,7 @@ const help = h(
   h("button", { type: "button", class: "button", on: { click: () => help.close() } }, "Close"),
 );
 const content = h("div", { class: "content" });
+const crumb = h("span", { class: "crumb" }, source.embedded ? "one run, as a file" : "runs");
 place.append(
   h(
     "nav",
@@ -55,7 +58,7 @@ place.append(
       h("span", { class: "brand-mark", "aria-hidden": "true" }),
       "rlm",
     ),
-    h("span", { class: "crumb" }, source.embedded ? "one run, as a file" : "runs"),
+    crumb,
     h(
       "button",
       { type: "button", class: "button small keys", "aria-label": "Keys", on: { click: () => help.showModal() } },
@@ -92,16 +95,19 @@ async function route() {
       ? `run/${wanted.one}`
       : wanted.name === "compare"
         ? `compare/${wanted.one}/${wanted.other}`
-        : "runs";
+        : wanted.name === "eval"
+          ? "eval"
+          : "runs";
   if (page && key === address) {
     if (wanted.name === "run" && page.model) await page.turn({ step: wanted.other, query: wanted.query });
     return;
   }
   page?.close();
   address = key;
-  const common = { source, go, chosen, query: wanted.query };
+  const common = { source, go, chosen, home, query: wanted.query };
   if (wanted.name === "run") page = new RunPage({ ...common, id: wanted.one });
   else if (wanted.name === "compare") page = new ComparePage({ ...common, first: wanted.one, second: wanted.other });
+  else if (wanted.name === "eval") page = new SuitePage(common);
   else page = new RunsPage(common);
   const here = page;
   content.replaceChildren(here.element);
@@ -109,6 +115,10 @@ async function route() {
   try {
     await here.start({ step: wanted.other, query: wanted.query });
     document.title = `${here.title} · rlm`;
+    if (here instanceof SuitePage && home === "#/") {
+      home = "#/eval"; // from now on, back is back to the suite's table
+      crumb.replaceChildren(h("a", { href: "#/" }, "runs"), " · ", h("a", { href: home }, "evaluation"));
+    }
     performance.mark("rlm-open");
   } catch (error) {
     console.error(error);

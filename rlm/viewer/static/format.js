@@ -35,6 +35,13 @@ export function short(value) {
   return `${(n / 1e6).toFixed(1)}M`;
 }
 
+// A length in characters: 64k, 1M, 1,234.
+export function length(value) {
+  const n = Number(value);
+  if (n >= 1e6 && n % 1e5 === 0) return `${n / 1e6}M`;
+  return n >= 1e3 && n % 100 === 0 ? `${n / 1e3}k` : count(n);
+}
+
 export function plural(n, one, many = `${one}s`) {
   return `${count(n)} ${n === 1 ? one : many}`;
 }

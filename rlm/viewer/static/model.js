@@ -1,5 +1,6 @@
 // A run, put together from its events, one after the other: the same way at once or while it goes on.
 
+import { isPlanStep } from "./plans.js";
 import { isReference } from "./source.js";
 
 // How a text begins: the server sends [head, text], a file has the text or a reference.
@@ -19,6 +20,7 @@ export class RunModel {
     this.asks = new Map();
     this.budgets = [];
     this.attempts = [];
+    this.plans = [];
     this.trigger = null;
     this.interrupted = false;
     this.update(summary);
@@ -147,6 +149,7 @@ export class RunModel {
         this.interrupted = true;
         break;
       default:
+        if (isPlanStep(kind)) this.plans.push({ sequence, kind, time, data });
     }
   }
 
@@ -179,6 +182,11 @@ export class RunModel {
       ask.error = data.error_kind ?? "failed";
       if (here && ask.role === "main") here.failed = ask.error;
     }
+  }
+
+  // What was asked for plans, and for judgements of their answers.
+  get planAsks() {
+    return [...this.asks.values()].filter((ask) => ask.role === "planning" || ask.role === "judging");
   }
 
   get extractionAsks() {

@@ -1,6 +1,8 @@
 // The search box: words, and conditions such as ending:failed, confidence<0.5, cost>0.01, duration>=2m.
+// Samples of an evaluation have a suite, a score, a length and an epoch, too.
 
-const CONDITION = /^(ending|reason|model|task|id|confidence|cost|duration|iterations|tokens)(:|<=|>=|<|>|=)(.+)$/i;
+const CONDITION =
+  /^(ending|reason|model|task|id|suite|confidence|cost|duration|iterations|tokens|score|length|epoch)(:|<=|>=|<|>|=)(.+)$/i;
 const UNITS = { ms: 0.001, s: 1, m: 60, min: 60, h: 3600, k: 1e3, K: 1e3, M: 1e6 };
 const NUMBERS = {
   confidence: (run) => run.confidence,
@@ -8,6 +10,9 @@ const NUMBERS = {
   duration: (run) => run.duration,
   iterations: (run) => run.iterations_used,
   tokens: (run) => run.tokens,
+  score: (run) => run.score,
+  length: (run) => run.length,
+  epoch: (run) => run.epoch,
 };
 
 function number(text) {
@@ -53,7 +58,7 @@ export function reader(text) {
     else {
       const part = word.toLowerCase();
       tests.push((run) =>
-        [run.id, run.name, run.task, run.model, run.reason, run.answer, run.ending].some(
+        [run.id, run.name, run.task, run.model, run.reason, run.answer, run.ending, run.sample, run.expected].some(
           (one) => one && String(one).toLowerCase().includes(part),
         ),
       );

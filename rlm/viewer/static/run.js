@@ -16,8 +16,8 @@ const INNER_RUNS = 24;
 const INNER_EVENTS = 5000;
 
 export class RunPage {
-  constructor({ source, go, chosen, id }) {
-    Object.assign(this, { source, go, chosen, id });
+  constructor({ source, go, chosen, home, id }) {
+    Object.assign(this, { source, go, chosen, home, id });
     this.title = id;
     this.inner = new Map();
     this.top = h("div", { class: "run-top" });
@@ -102,7 +102,7 @@ export class RunPage {
       const { run, events } = await this.source.events(this.id, this.model.last);
       const ended = run.ending !== "running";
       if (events.length || ended) {
-        const children = events.some((event) => event[2] === "call_started");
+        const children = events.some((event) => ["call_started", "plan_selected"].includes(event[2]));
         const summary = ended || children ? await this.source.summary(this.id) : this.model.summary;
         const follow = this.steps.atEnd;
         const touched = new Set(events.map((event) => String(event[4].iteration)));
@@ -219,6 +219,6 @@ export class RunPage {
     G: () => this.steps.jump(-1),
     t: () => this.#choose(this.tab === "steps" ? "tree" : "steps"),
     Enter: () => this.steps.pane.focus(),
-    Escape: () => this.source.embedded || this.go("#/"),
+    Escape: () => this.source.embedded || this.go(this.home),
   };
 }

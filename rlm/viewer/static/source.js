@@ -48,6 +48,10 @@ export class ServerSource {
     return this.#bodies.get(key);
   }
 
+  evaluation() {
+    return this.#get("eval");
+  }
+
   compare(first, second) {
     return this.#get(`compare/${encodeURIComponent(first)}/${encodeURIComponent(second)}`);
   }
@@ -96,6 +100,10 @@ export class EmbeddedSource {
     const from = indexOf(body.text, start);
     const to = from + indexOf(body.text.slice(from), end - start);
     return { kind: body.kind, start, text: body.text.slice(from, to), more: to < body.text.length };
+  }
+
+  async evaluation() {
+    throw new Error("an evaluation can be looked at with `rlm eval view`, not in this file");
   }
 
   async compare() {

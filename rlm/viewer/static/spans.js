@@ -12,15 +12,20 @@ function shortModel(ask) {
     .pop();
 }
 
+// A run inside another one; the run of a plan has the plan's name.
+function nameOf(run) {
+  return (run.parent && run.task) || run.name || run.id;
+}
+
 // The spans of one run as a tree. `inner(id)` gives the model of a child run, if it is loaded.
 export function spansOf(model, inner, now = model.end) {
-  const root = span("run", model.run.name || model.id, model.begin, model.live ? now : model.end, {
+  const root = span("run", nameOf(model.run), model.begin, model.live ? now : model.end, {
     run: model.id,
     about: model.run,
   });
   const add = (parent, ask) =>
     parent.children.push(
-      span(ask.role === "main" ? "model" : ask.role, shortModel(ask), ask.started, ask.ended ?? now, {
+      span(["sub", "extraction"].includes(ask.role) ? ask.role : "model", shortModel(ask), ask.started, ask.ended ?? now, {
         run: model.id,
         iteration: ask.iteration,
         error: ask.error,
@@ -28,6 +33,11 @@ export function spansOf(model, inner, now = model.end) {
         cost: ask.cost,
       }),
     );
+  const below = (child) => {
+    const loaded = inner(child.id);
+    if (loaded) return spansOf(loaded, inner, now);
+    return span("run", nameOf(child), child.started, child.started + child.duration, { run: child.id, about: child });
+  };
   for (const one of model.iterations) {
     const step = span(
       "iteration",
@@ -54,19 +64,11 @@ export function spansOf(model, inner, now = model.end) {
       });
       (cell ?? step).children.push(made);
       for (const ask of call.asks) add(made, ask);
-      for (const child of model.byCall.get(call.id) ?? []) {
-        const loaded = inner(child.id);
-        made.children.push(
-          loaded
-            ? spansOf(loaded, inner, now)
-            : span("run", child.name || child.id, child.started, child.started + child.duration, {
-                run: child.id,
-                about: child,
-              }),
-        );
-      }
+      for (const child of model.byCall.get(call.id) ?? []) made.children.push(below(child));
     }
   }
+  for (const child of model.byCall.get(null) ?? []) root.children.push(below(child));
+  for (const ask of model.planAsks) add(root, ask);
   for (const ask of model.extractionAsks) add(root, ask);
   return root;
 }

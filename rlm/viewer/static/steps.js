@@ -1,10 +1,11 @@
-// The steps of a run beside the one that is looked at: a start, its iterations, the trigger, attempts to extract.
+// The steps of a run beside the one that is looked at: a start, its plans or iterations, the trigger, attempts to extract.
 
 import { attemptDetail, startDetail, triggerDetail } from "./details.js";
 import { h } from "./dom.js";
 import { dollars, plural, seconds, short } from "./format.js";
 import { iterationDetail } from "./iteration.js";
 import { usedByIteration } from "./model.js";
+import { planDetail, planRow } from "./plans.js";
 import { line, shown } from "./text.js";
 import { WindowedList } from "./window.js";
 import { VariableLog } from "./variables.js";
@@ -57,6 +58,7 @@ export class Steps {
   refresh() {
     const { model } = this;
     const steps = [{ key: "start", kind: "start", title: "Start" }];
+    for (const one of model.plans) steps.push({ key: `plan-${one.sequence}`, kind: "plan", one });
     for (const one of model.iterations) steps.push({ key: String(one.number), kind: "iteration", one });
     if (model.trigger) steps.push({ key: "trigger", kind: "trigger", title: "Trigger" });
     for (const one of model.attempts) steps.push({ key: `attempt-${one.number}`, kind: "attempt", one });
@@ -120,6 +122,7 @@ export class Steps {
 
   #detail(step, span, variable) {
     if (step.kind === "start") return startDetail(this.source, this.model);
+    if (step.kind === "plan") return planDetail(this.source, this.model, step.one);
     if (step.kind === "trigger") return triggerDetail(this.source, this.model);
     if (step.kind === "attempt") return attemptDetail(this.source, this.model, step.one.number);
     return iterationDetail(this.source, this.model, step.one.number, { variables: this.variables, span, variable });
@@ -140,6 +143,10 @@ export class Steps {
         ),
       );
     if (step.kind === "start") return row("▸", "start", "Start", line(`${this.model.run.model ?? ""}`, 60));
+    if (step.kind === "plan") {
+      const [mark, kind, title, sub] = planRow(step.one);
+      return row(mark, kind, line(title, 60), line(sub, 90));
+    }
     if (step.kind === "trigger")
       return row("!", "warn", "Trigger", line(this.model.trigger.reason?.head ?? this.model.trigger.reason, 80));
     if (step.kind === "attempt")

@@ -45,7 +45,7 @@ export class Tree {
   #runNode(run, children) {
     return {
       kind: "run",
-      label: run.name || run.id,
+      label: (run.parent && run.task) || run.name || run.id,
       detail: `${run.id} · ${run.ending}`,
       href: `#/run/${run.id}`,
       ...usedByRun(run),
@@ -56,7 +56,10 @@ export class Tree {
   }
 
   #insideRun(model) {
-    const nodes = model.iterations.map((one) => ({
+    const nodes = model.planAsks.map((ask) => this.#askNode(ask, `#/run/${model.id}`));
+    for (const child of model.byCall.get(null) ?? [])
+      nodes.push(this.#runNode(child, async () => this.#insideRun(await this.load(child.id))));
+    const iterations = model.iterations.map((one) => ({
       kind: "iteration",
       label: `Iteration ${one.number}`,
       detail: one.title,
@@ -66,6 +69,7 @@ export class Tree {
       bad: one.cell?.ok === false,
       children: one.asks.length || one.calls.length ? async () => this.#insideIteration(model, one) : null,
     }));
+    nodes.push(...iterations);
     const asks = model.extractionAsks;
     if (asks.length) {
       nodes.push({

@@ -1,0 +1,103 @@
+"""What the commands of `rlm eval` share: lengths, names of suites and logs, and completing them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from ..evals.log import EvalLog
+
+_LENGTH = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kKmM]?)")
+_UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
+
+
+class LengthsType(click.ParamType):  # type: ignore[type-arg]
+    """Lengths in characters: `64k`, or several, as in `4k,64k,1M`."""
+
+    name = "lengths"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """The lengths, each once."""
+        if isinstance(value, tuple):
+            return value
+        from ..evals.suites import LONGEST, SHORTEST
+
+        made: dict[int, None] = {}
+        for part in str(value).split(","):
+            found = _LENGTH.fullmatch(part.strip())
+            if found is None:
+                self.fail(f"{part.strip()!r} is no length; one is a number of characters such as 64k or 1M", param, ctx)
+            length = round(float(found[1]) * _UNITS[found[2].lower()])
+            if not SHORTEST <= length <= LONGEST:
+                self.fail(f"{length:,} is not between {SHORTEST:,} and {LONGEST:,} characters", param, ctx)
+            made[length] = None
+        return tuple(made)
+
+
+class SuitesType(click.ParamType):  # type: ignore[type-arg]
+    """Suites by name, or JSONL files; several by comma."""
+
+    name = "suites"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """The names, each once; `all` is every suite."""
+        if isinstance(value, tuple):
+            return value
+        from ..evals.evaluation import is_file
+        from ..evals.suites import SUITES
+
+        if value == "all":
+            return tuple(SUITES)
+        made = tuple(dict.fromkeys(part.strip() for part in str(value).split(",")))
+        for name in made:
+            if is_file(name) and not Path(name).is_file():
+                self.fail(f"there is no file {name}", param, ctx)
+            if not is_file(name) and name not in SUITES:
+                self.fail(f"there is no suite {name!r}. `rlm eval list` shows them; a file ends in .jsonl", param, ctx)
+        return made
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Names of suites; else files."""
+        from ..evals.suites import SUITES
+
+        before, comma, last = incomplete.rpartition(",")
+        found = [name for name in SUITES if name.startswith(last)]
+        items = [CompletionItem(f"{before}{comma}{name}", help=SUITES[name].about) for name in found]
+        return items or [CompletionItem(incomplete, type="file")]
+
+
+class LogType(click.ParamType):  # type: ignore[type-arg]
+    """A log: its directory, or how the name of one in the usual place begins."""
+
+    name = "log"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Its directory."""
+        from ..evals.log import LogError, find_log
+
+        try:
+            return find_log(value)
+        except LogError as error:
+            self.fail(f"{error}. `rlm eval list --logs` lists them", param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Logs in the usual place; else directories."""
+        from ..evals.log import known_logs
+
+        found = [CompletionItem(one.name) for one in known_logs() if one.name.startswith(incomplete)]
+        return found or [CompletionItem(incomplete, type="dir")]
+
+
+def read(folder: Path) -> EvalLog:
+    """A log, or a usage error that says what is wrong with it."""
+    from ..evals.log import LogError, read_log
+
+    try:
+        return read_log(folder)
+    except LogError as error:
+        raise click.UsageError(str(error)) from None

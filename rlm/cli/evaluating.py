@@ -1,0 +1,170 @@
+"""An evaluation on the command line: watched while it goes on, stopped by Ctrl-C, its summary printed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import exits
+from .words import count
+
+if TYPE_CHECKING:
+    from ..evals.evaluation import Evaluation
+    from ..evals.log import Entry, EvalLog
+    from ..evals.running import Work
+
+_FLUSH_S = 30.0
+
+
+@dataclass(frozen=True)
+class _How:
+    """How it ended, if not with the last sample."""
+
+    interrupted: bool = False
+    hopeless: str | None = None
+
+
+def evaluate(
+    evaluation: Evaluation,
+    folder: Path,
+    output: Any,
+    options: Mapping[str, Any],
+    *,
+    again: str,
+    only: Collection[tuple[str, int]] | None = None,
+) -> int:
+    """Run what is missing of an evaluation, or `only` some of it; its exit code. `again` is how to go on."""
+    from ..evals.log import LogError, read_log
+    from ..evals.summary import summarize
+    from ..evals.writing import LogWriter
+    from . import environment
+
+    environment.require(evaluation.settings.check())
+    try:
+        with LogWriter(folder, {**evaluation.header(), "started": _now()}) as writer:
+            before = read_log(folder)
+            how, log = _run(evaluation, writer, before, options, only)
+            summary = summarize(log)
+            writer.summarize(summary.to_dict())
+    except LogError as error:
+        raise click.UsageError(str(error)) from None
+    if options["as_json"]:
+        about = {"log": str(folder), "complete": log.complete, "summary": summary.to_dict()}
+        output.write(json.dumps(about) + "\n")
+    else:
+        from .eval_pages import show, summary_page
+
+        show(summary_page(log.header, summary), output)
+    return _say_how(how, log, again, options)
+
+
+def _run(
+    evaluation: Evaluation,
+    writer: Any,
+    before: EvalLog,
+    options: Mapping[str, Any],
+    only: Collection[tuple[str, int]] | None,
+) -> tuple[_How, EvalLog]:
+    from ..evals import running
+    from ..evals.log import read_log
+    from ..repl.events import all_of
+    from ..traces.everyday import everyday
+    from ..traces.writer import TraceWriter
+    from .eval_progress import progress_of
+    from .otel import telemetry
+
+    done = {entry.key for entry in before.entries}
+    work: Iterator[Work]
+    if only is None:
+        work, kept = running.missing(evaluation, done), before.entries
+        todo = before.expected - len(done)
+    else:
+        work, kept = running.only(evaluation, only), tuple(one for one in before.entries if one.key not in only)
+        todo = len(only)
+    said = f"{count(todo, 'run')} to do" + (f", {len(kept):,} done before" if kept else "")
+    click.echo(f"Log: {writer.folder} ({said})", err=True)
+    recorder = everyday()
+    with progress_of(before.header, kept, len(kept) + todo, options["quiet"]) as progress:
+
+        def finished(entry: Entry) -> None:
+            try:
+                writer.append(entry)
+            except OSError as error:
+                raise exits.EnvironmentProblem(
+                    f"{writer.folder} cannot be written: {error.strerror or error}. What is in it is kept: with more "
+                    "room, the same command goes on from there"
+                ) from None
+            progress.add(entry)
+
+        most = options["max_cost"]
+        pool = running.Pool(
+            evaluation,
+            min(options["at_once"], max(1, todo)),
+            finished,
+            all_of(recorder, telemetry()),
+            lambda: most is not None and progress.cost >= most,
+        )
+        how = asyncio.run(_drive(pool, work)) if todo else _How()
+    if isinstance(recorder, TraceWriter):
+        recorder.flush(_FLUSH_S)
+    return how, read_log(writer.folder)
+
+
+async def _drive(pool: Any, work: Iterator[Work]) -> _How:
+    from ..evals.running import CannotGoOn
+    from .driving import on_interrupt
+
+    running = asyncio.ensure_future(pool.run(work))
+    interrupts = 0
+
+    def interrupt() -> None:
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts > 1:
+            raise KeyboardInterrupt
+        running.cancel()
+
+    with on_interrupt(interrupt):
+        try:
+            await running
+        except asyncio.CancelledError:
+            if not interrupts:
+                raise
+        except CannotGoOn as error:
+            return _How(hopeless=str(error))
+    return _How(interrupted=interrupts > 0)
+
+
+def _say_how(how: _How, log: EvalLog, again: str, options: Mapping[str, Any]) -> int:
+    done = f"{len(log.entries):,} of {count(log.expected, 'run')} {'are' if log.expected > 1 else 'is'} in the log"
+    if how.hopeless is not None:
+        raise exits.EnvironmentProblem(f"{how.hopeless}\n{done}. To go on: {again}")
+    if how.interrupted:
+        click.echo(f"Interrupted. {done}; nothing of it is lost.\nTo go on: {again}", err=True)
+        return exits.INTERRUPTED
+    if not log.complete:
+        if options["max_cost"] is not None:
+            spent = f"Stopped: ${options['max_cost']:g} is spent (--max-cost)."
+            click.echo(f"{spent} {done}.\nTo go on, with a larger --max-cost: {again}", err=True)
+        else:  # a part of it was run again
+            click.echo(f"{done}. The command that began it does the rest.", err=True)
+        return exits.NO_ANSWER
+    broken = [one for one in log.entries if one.error is not None and not one.too_long]
+    if broken:
+        retry = shlex.join(["rlm", "eval", "retry", str(log.folder)])
+        click.echo(f"{count(len(broken), 'run')} broke off by an error. To run these again: {retry}", err=True)
+        return exits.NO_ANSWER
+    return exits.ANSWERED
+
+
+def _now() -> str:
+    import datetime
+
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

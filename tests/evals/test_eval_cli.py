@@ -1,0 +1,301 @@
+"""`rlm eval` as people type it: run, killed, interrupted, gone on with, compared, tried again."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eval_logs import entry, settings, suite, write
+
+from rlm.cli import exits, rlm
+from rlm.evals.log import read_log
+
+_RLM = [sys.executable, "-c", "from rlm.cli import main; main()"]
+_KILLS = 2
+
+
+def say(*arguments: str | Path) -> int:
+    """A command in this process."""
+    return exits.guard(rlm, [str(one) for one in arguments])
+
+
+def start(*arguments: str | Path) -> subprocess.Popen[str]:
+    """A command in a process of its own."""
+    command = [*_RLM, *(str(one) for one in arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def lines_of(log: Path) -> list[str]:
+    path = log / "samples.jsonl"
+    return path.read_text().splitlines(keepends=True) if path.exists() else []
+
+
+def wait_for_lines(log: Path, many: int, process: subprocess.Popen[str]) -> None:
+    end = time.monotonic() + 120
+    while len(lines_of(log)) < many:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def test_a_suite_is_run_and_its_summary_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task, log = settings(tmp_path, "main: []"), tmp_path / "log"
+    code = say("eval", "run", "needle", "--length", "4k,16k", "--count", "1", "--task", task, "--log", log)
+    said = capsys.readouterr()
+    assert code == exits.NO_ANSWER
+    assert re.search(r"needle +4k +1 +0\.000 +0\.000 +1 failed", said.out)
+    assert re.search(r"all +2 +0\.000 ±0\.000", said.out)
+    assert "2 runs broke off by an error. To run these again: rlm eval retry" in said.err
+    assert [one.length for one in sorted(read_log(log).entries, key=lambda one: one.length)] == [4_000, 16_000]
+    header = json.loads((log / "header.json").read_text())
+    assert (header["seed"], header["lengths"], header["total"]) == (1, [4_000, 16_000], 2)
+    assert json.loads((log / "summary.json").read_text())["all"]["score"]["mean"] == 0
+
+
+def test_the_same_command_again_does_only_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task, samples, log = settings(tmp_path), suite(tmp_path, 4), tmp_path / "log"
+    command = ("eval", "run", samples, "--task", task, "--log", log, "--json", "-q")
+    assert say(*command) == exits.ANSWERED
+    first = json.loads(capsys.readouterr().out)
+    assert first["complete"]
+    assert first["summary"]["all"]["score"] == {"mean": 1.0, "error": 0.0}
+    kept = lines_of(log)
+    (log / "samples.jsonl").write_text("".join(kept[:2]) + kept[2][:50])  # as a killed process may leave it
+    assert say(*command) == exits.ANSWERED
+    said = capsys.readouterr()
+    assert "2 runs to do, 2 done before" in said.err
+    assert lines_of(log)[:2] == kept[:2]
+    assert len({json.loads(one)["sample_id"] for one in lines_of(log)}) == len(lines_of(log)) == 4
+    assert say(*command) == exits.ANSWERED
+    assert len(lines_of(log)) == 4
+
+
+def test_a_log_with_other_settings_is_not_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task, samples, log = settings(tmp_path), suite(tmp_path, 1), tmp_path / "log"
+    assert say("eval", "run", samples, "--task", task, "--log", log, "-q") == exits.ANSWERED
+    assert say("eval", "run", samples, "--task", task, "--log", log, "-q", "--seed", "2") == exits.USAGE
+    assert "seed: 1 there, 2 now" in capsys.readouterr().err
+    settings(tmp_path, sleep=0.01)
+    assert say("eval", "run", samples, "--task", task, "--log", log, "-q") == exits.USAGE
+    assert "scripts.replies.yaml" in capsys.readouterr().err
+    assert len(lines_of(log)) == 1
+
+
+@pytest.mark.timeout(400)  # three processes that import everything
+def test_killed_at_any_moment_nothing_is_lost(tmp_path: Path) -> None:
+    task, samples, log = settings(tmp_path, sleep=0.05), suite(tmp_path, 16), tmp_path / "log"
+    command = ("eval", "run", samples, "--task", task, "--log", log, "--at-once", "2", "--json")
+    dice, kept = random.Random(3), []
+    for _ in range(_KILLS):
+        process = start(*command)
+        wait_for_lines(log, len(kept) + dice.randint(1, 3), process)
+        time.sleep(dice.uniform(0, 0.05))  # only to come at any moment, not to wait for one
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+        assert process.returncode == -signal.SIGKILL
+        now = [one for one in lines_of(log) if one.endswith("\n")]
+        assert now[: len(kept)] == kept
+        assert len(kept) < len(now) < 16
+        kept = now
+    process = start(*command)
+    out, said = process.communicate(timeout=100)
+    assert process.returncode == 0, said
+    summary = json.loads(out)["summary"]
+    assert (summary["all"]["tries"], summary["all"]["score"]["mean"]) == (16, 1.0)
+    assert f"{16 - len(kept)} runs to do, {len(kept)} done before" in said
+    after = lines_of(log)
+    assert after[: len(kept)] == kept
+    assert sorted(json.loads(one)["sample_id"] for one in after) == sorted(f"code-{n}" for n in range(16))
+
+
+@pytest.mark.timeout(400)
+def test_an_interrupted_evaluation_says_how_to_go_on(tmp_path: Path) -> None:
+    task, samples = settings(tmp_path, sleep=0.3), suite(tmp_path, 12)
+    process = start("eval", "run", samples, "--task", task, "--at-once", "1")
+    logs = Path(os.environ["RLM_HOME"]) / "evals"
+    before = set(logs.iterdir()) if logs.exists() else set()
+    end = time.monotonic() + 120
+    while not (made := [one for one in (logs.iterdir() if logs.exists() else ()) if one not in before]):
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    wait_for_lines(made[0], 2, process)
+    process.send_signal(signal.SIGINT)
+    out, said = process.communicate(timeout=60)
+    assert process.returncode == exits.INTERRUPTED, said
+    assert "Evaluation · scripted (replies.yaml)" in out
+    done = len(lines_of(made[0]))
+    assert f"Interrupted. {done} of 12 runs are in the log; nothing of it is lost." in said
+    assert "Traceback" not in said
+    again = next(line for line in said.splitlines() if line.startswith("To go on: ")).removeprefix("To go on: rlm ")
+    assert say(*shlex.split(again), "-q") == exits.ANSWERED
+    assert len(lines_of(made[0])) == 12
+
+
+def test_only_what_an_error_broke_off_is_tried_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task, samples, log = settings(tmp_path), suite(tmp_path, 4), tmp_path / "log"
+    assert say("eval", "run", samples, "--task", task, "--log", log, "-q") == exits.ANSWERED
+    assert say("eval", "retry", log) == exits.ANSWERED
+    assert "Nothing to run again: no run in" in capsys.readouterr().err
+    spoiled: list[dict[str, Any]] = [json.loads(one) for one in lines_of(log)]
+    spoiled[0] |= {"ending": "Failed", "score": 0.0, "error": "model:rate: busy", "outputs": None}
+    spoiled[1] |= {"ending": "Failed", "score": 0.0, "reason": "no answer", "outputs": None}
+    spoiled[2] |= {"ending": "Failed", "score": 0.0, "error": "model:context: too long", "outputs": None}
+    (log / "samples.jsonl").write_text("".join(json.dumps(one) + "\n" for one in spoiled))
+    assert say("eval", "retry", log, "-q") == exits.ANSWERED
+    assert [json.loads(one)["sample_id"] for one in lines_of(log)[4:]] == [spoiled[0]["sample_id"]]
+    assert sum(one.score for one in read_log(log).entries) == 2
+    assert say("eval", "retry", log, "-q", "--ending", "failed") == exits.ANSWERED
+    assert sum(one.score for one in read_log(log).entries) == 4
+    assert json.loads((log / "summary.json").read_text())["all"]["score"]["mean"] == 1
+
+
+def test_it_stops_when_the_money_is_spent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task, samples, log = settings(tmp_path), suite(tmp_path, 4), tmp_path / "log"
+    command = ("eval", "run", samples, "--task", task, "--log", log, "-q")
+    assert say(*command, "--max-cost", "0") == exits.NO_ANSWER
+    said = capsys.readouterr().err
+    assert "Stopped: $0 is spent (--max-cost). 0 of 4 runs are in the log." in said
+    assert say(*command, "--max-cost", "1") == exits.ANSWERED
+
+
+def test_two_logs_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = write(tmp_path / "one", [entry(f"s{n}", 0.0) for n in range(8)])
+    two = write(tmp_path / "two", [entry(f"s{n}", 1.0 if n else 0.0) for n in range(9)], baseline="direct")
+    assert say("eval", "compare", one, two) == exits.ANSWERED
+    said = capsys.readouterr().out
+    assert "B is better than A by 0.875: the interval does not reach 0." in said
+    assert "Better in B: 7" in said
+    assert "Left out: 1 sample, 1 only in B." in said
+    assert "baseline  none  direct" in said
+    assert say("eval", "compare", one, two, "--json") == exits.ANSWERED
+    assert json.loads(capsys.readouterr().out)["all"]["difference"] == 0.875
+    other = write(tmp_path / "other", [entry("x")])
+    assert say("eval", "compare", one, other) == exits.USAGE
+    assert "have no samples in common" in capsys.readouterr().err
+
+
+def test_the_suites_and_the_logs_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert say("eval", "list", "--json") == exits.ANSWERED
+    assert "needle" in [json.loads(line)["name"] for line in capsys.readouterr().out.splitlines()]
+    monkeypatch.setenv("RLM_HOME", str(tmp_path))
+    assert say("eval", "list", "--logs") == exits.ANSWERED
+    assert "No logs in" in capsys.readouterr().err
+    write(tmp_path / "evals" / "made-1", [entry("a", 0.5), entry("b", 1.0)])
+    assert say("eval", "list", "--logs") == exits.ANSWERED
+    assert "made-1  made/main" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["needles", "--model", "oracle"], "there is no suite 'needles'"),
+        (["gone.jsonl", "--model", "oracle"], "there is no file gone.jsonl"),
+        (["needle", "--model", "oracle", "--length", "long"], "'long' is no length"),
+        (["needle", "--model", "oracle", "--length", "10"], "is not between"),
+        (["needle"], "models.main is missing"),
+        (["needle", "--task", "gone.yaml"], "gone.yaml"),
+        (["needle", "--model", "oracle", "--epochs", "2", "--cache", "read"], "every epoch would get the answers"),
+    ],
+)
+def test_mistakes_are_said_before_anything_is_run(
+    tmp_path: Path,
+    arguments: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert say("eval", "run", *arguments, "--log", "log") == exits.USAGE
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "log" / "header.json").exists()
+
+
+def test_a_mistake_in_the_settings_has_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task = tmp_path / "settings.yaml"
+    task.write_text("models: oracle\nbudget:\n  max_iterations: many\n")
+    assert say("eval", "run", "needle", "--task", task, "--log", tmp_path / "log") == exits.USAGE
+    assert "settings.yaml:3:19" in capsys.readouterr().err
+
+
+def test_suites_and_logs_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from click.shell_completion import ShellComplete
+
+    monkeypatch.setenv("RLM_HOME", str(tmp_path))
+    write(tmp_path / "evals" / "made-1", [entry("a")])
+
+    def completed(words: list[str], begun: str) -> list[str]:
+        return [one.value for one in ShellComplete(rlm, {}, "rlm", "_X").get_completions(words, begun)]
+
+    assert {"needle", "needle-keys"} <= set(completed(["eval", "run"], "nee"))
+    assert "count,needle" in completed(["eval", "run"], "count,nee")
+    assert completed(["eval", "view"], "ma") == ["made-1"]
+    assert "--baseline" in completed(["eval", "run"], "--base")
+    assert "retry" in completed(["eval"], "re")
+
+
+def test_a_log_is_looked_at_in_a_browser(tmp_path: Path) -> None:
+    log = write(tmp_path / "mine", [entry("a", 0.5)])
+    process = start("eval", "view", log, "--no-open")
+    try:
+        assert process.stdout is not None
+        address, _, fragment = process.stdout.readline().strip().partition("#")
+        assert fragment == "/eval"
+        with urllib.request.urlopen(f"{address}api/eval", timeout=60) as answer:
+            assert json.loads(answer.read())["rows"][0]["score"] == 0.5
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == exits.ANSWERED
+    assert said.splitlines() == ["Ctrl-C ends it."]
+
+
+def test_what_is_no_log_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert say("eval", "view", tmp_path / "gone") == exits.USAGE
+    assert "`rlm eval list --logs` lists them" in capsys.readouterr().err
+    (tmp_path / "header.json").write_text("[]")
+    assert say("eval", "compare", tmp_path, tmp_path) == exits.USAGE
+    assert "is not the header of an evaluation" in capsys.readouterr().err
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A real file system with room for a few lines."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12k", "tmpfs", str(place)], capture_output=True)
+    if done.returncode:
+        pytest.skip("a file system can be mounted only by root")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts a tmpfs")
+def test_a_full_disk_stops_it_and_with_more_room_it_goes_on(
+    tmp_path: Path, small_disk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task, samples, log = settings(tmp_path), suite(tmp_path, 24), small_disk / "log"
+    command = ("eval", "run", samples, "--task", task, "--log", log, "-q")
+    assert say(*command) == exits.ENVIRONMENT
+    assert "cannot be written: No space left on device. What is in it is kept" in capsys.readouterr().err
+    kept = [one for one in lines_of(log) if one.endswith("\n")]
+    assert 0 < len(kept) < 24
+    subprocess.run(["mount", "-o", "remount,size=2m", str(small_disk)], check=True)
+    assert say(*command) == exits.ANSWERED
+    assert lines_of(log)[: len(kept)] == kept
+    assert len({json.loads(one)["sample_id"] for one in lines_of(log)}) == len(lines_of(log)) == 24

@@ -1,0 +1,62 @@
+"""Own suites: read from JSONL, refused with the line that is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlm.evals.scoring import score
+from rlm.evals.suites import BadSuite, own
+
+GOOD: dict[str, Any] = {
+    "signature": "doc: str -> total: int, payer: str",
+    "inputs": {"doc": "Ida paid 4 coins, then 5."},
+    "expected": {"total": 9, "payer": "Ida"},
+    "scoring": {"total": "number"},
+}
+
+
+def written(path: Path, *lines: Any) -> Path:
+    file = path / "mine.jsonl"
+    file.write_text("\n".join(one if isinstance(one, str) else json.dumps(one) for one in lines) + "\n")
+    return file
+
+
+def test_samples_are_read_and_scored(tmp_path: Path) -> None:
+    first, second = own(written(tmp_path, GOOD, "", {**GOOD, "id": "two", "instructions": "Add up.", "meta": {"a": 1}}))
+    assert (first.id, first.suite, first.length) == ("mine-0", "mine", 25)
+    assert first.scoring == {"total": "number", "payer": "exact"}
+    assert score(first, {"total": 10, "payer": "ida"}).total == pytest.approx(0.875)
+    assert (second.id, second.instructions, second.meta) == ("two", "Add up.", {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{not json", r"line 2: not JSON: .* column 2"),
+        ("[1]", r"line 2: a sample is a JSON object, not list"),
+        ({"inputs": {}, "expected": {}}, r"line 2: signature missing"),
+        ({**GOOD, "answer": 1}, r"line 2: unknown: answer"),
+        ({**GOOD, "expected": [1]}, r"line 2: expected is a JSON object, not list"),
+        ({**GOOD, "signature": 5}, r"line 2: signature is a text, not int"),
+        ({**GOOD, "signature": "doc: string -> total"}, r"line 2: signature: unknown type 'string'"),
+        ({**GOOD, "inputs": {}}, r"line 2: inputs: .*doc"),
+        ({**GOOD, "expected": {"total": "nine", "payer": "Ida"}}, r"line 2: expected: .*total"),
+        ({**GOOD, "scoring": {"total": "f1"}}, r"line 2: scoring: total: there is no scorer 'f1'; there are exact"),
+        ({**GOOD, "scoring": {"sum": "number"}}, r"line 2: scoring: 'sum' is no output; outputs are total, payer"),
+        ({**GOOD, "id": "mine-0"}, r"line 2: the id 'mine-0' is taken by line 1"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, line: Any, said: str) -> None:
+    with pytest.raises(BadSuite, match=rf"(?s)mine\.jsonl, {said}"):
+        own(written(tmp_path, GOOD, line))
+
+
+def test_a_file_that_is_not_there_or_empty(tmp_path: Path) -> None:
+    with pytest.raises(BadSuite, match="cannot be read"):
+        own(tmp_path / "none.jsonl")
+    with pytest.raises(BadSuite, match="no sample in it"):
+        own(written(tmp_path, ""))
