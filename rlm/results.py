@@ -105,6 +105,12 @@ class Extracted(Generic[T]):
     extraction_notes: str | None = None
     _: dataclasses.KW_ONLY
     evidence: tuple[Evidence, ...] = ()
+    field_confidence: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """How likely each field is right, where a calibrator said so: see `rlm.calibration`."""
+
+    features: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict, repr=False)
+    """The evidence for each field in numbers, without zeros: what calibrators are fitted on."""
+
     usage: Usage = _UNKNOWN
     run_id: str = ""
     plan: Mapping[str, Any] | None = None
@@ -133,7 +139,7 @@ class Failed:
 
     reason: str
     partial_outputs: Any = None
-    """What there is of an answer, as plain JSON: it did not validate, or fields are missing."""
+    """What there is of an answer, as plain JSON: it did not validate, fields are missing, or it was not accepted."""
 
     history: tuple[REPLHistoryEntry, ...] = ()
     _: dataclasses.KW_ONLY
@@ -187,6 +193,8 @@ def from_dict(data: Mapping[str, Any], signature: Signature) -> ExecutionResult[
                 FallbackReason.from_dict(data["reason"]),
                 data["extraction_notes"],
                 evidence=tuple(_evidence(one) for one in data["evidence"]),
+                field_confidence=data.get("field_confidence", {}),
+                features=data.get("features", {}),
                 **about,
             )
         case "failed":

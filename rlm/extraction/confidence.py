@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from .evidence import Findings
 
-Scorer: TypeAlias = Callable[[Mapping[str, Any], Findings], float]
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A confidence with more to say: field by field, and whether the answer can be accepted at all."""
+
+    confidence: float
+    fields: Mapping[str, float] = field(default_factory=dict)
+    """How likely each field is right."""
+
+    refused: str | None = None
+    """Why the answer is not acceptable, if it is not."""
+
+
+Scorer: TypeAlias = Callable[[Mapping[str, Any], Findings], float | Judgement]
 """From the outputs by field, and what was found of them, to a confidence between 0 and 1."""
 
 
@@ -20,3 +34,9 @@ def score(outputs: Mapping[str, Any], findings: Findings) -> float:
         confidence += 0.2
     confidence -= 0.3 * findings.null_ratio
     return min(max(confidence, 0.1), 0.99)
+
+
+def judged(scorer: Scorer, outputs: Mapping[str, Any], findings: Findings) -> Judgement:
+    """What a scorer says, in one form."""
+    said = scorer(outputs, findings)
+    return said if isinstance(said, Judgement) else Judgement(said)

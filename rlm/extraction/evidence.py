@@ -15,10 +15,8 @@ Text of an input that a cell printed is evidence: it is what the model looked at
 
 from __future__ import annotations
 
-import ast
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -28,13 +26,14 @@ from ..results import Evidence
 from ..signatures.checks import plain
 from ..signatures.problems import Path, pointer
 from .leaves import Leaf, leaves_of, same, spread
+from .literals import literals
 from .matching import Text, is_distinctive, needles, normal
 from .numerals import Number, Numbers, as_number
 
 if TYPE_CHECKING:
     from sandbox.results import Variable
 
-__all__ = ["RECENT", "Evidence", "Findings", "find_evidence", "null_ratio"]
+__all__ = ["RECENT", "Evidence", "Findings", "Support", "find_evidence", "null_ratio"]
 
 RECENT = 3  # "recent history" is this many of the last iterations that printed anything
 _MOST_LEAVES = 200  # of one field that are looked for, spread over all of it
@@ -43,6 +42,18 @@ _SMALL = 50  # a collection of more values than this may hold any value by chanc
 _MOST_VALUES = 50_000  # of all variables together that are looked at
 _QUOTE = 200
 _NOT_DATA = ("def ", "class ", "module ")  # how previews of code begin
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """How many values of one field were looked for, and how many of them were found."""
+
+    values: int
+    held: int
+    """In the variables. The whole field counts as all of its values."""
+
+    printed: int
+    """In what recent cells printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,12 @@ class Findings:
 
     unsupported: tuple[str, ...] = ()
     """Fields with a value for which there is no evidence at all."""
+
+    support: Mapping[str, Support] = field(default_factory=dict, compare=False)
+    """By field, how much of it was found."""
+
+    features: Mapping[str, Mapping[str, float]] = field(default_factory=dict, compare=False)
+    """By field, the evidence in numbers: see `features.py`."""
 
 
 _Found = list[Evidence | None] | None
@@ -82,10 +99,13 @@ def find_evidence(
     cells = [_Cell(entry) for entry in history if entry.output.strip()][-recent:] if recent > 0 else []
     evidence: list[Evidence] = []
     counted: dict[str, list[bool]] = {"variable": [], "history": []}
+    support: dict[str, Support] = {}
     for name, value in fields.items():
         telling = [leaf for leaf in leaves_of(value, (name,)) if _says_something(leaf.value, given)]
         leaves = spread(telling, _MOST_LEAVES)
-        for kind, found in (("variable", holders.find(name, value, leaves)), ("history", _in_cells(leaves, cells))):
+        held, printed = holders.find(name, value, leaves), _in_cells(leaves, cells)
+        support[name] = Support(max(1, len(leaves)), _found(held, len(leaves)), _found(printed, len(leaves)))
+        for kind, found in (("variable", held), ("history", printed)):
             if found is not None:
                 counted[kind].append(None not in found)
                 evidence += [one for one in found if one is not None][:_MOST_KEPT]
@@ -96,7 +116,15 @@ def find_evidence(
         in_history=bool(counted["history"]) and all(counted["history"]),
         null_ratio=null_ratio(fields),
         unsupported=tuple(name for name, value in fields.items() if value is not None and name not in seen),
+        support=support,
     )
+
+
+def _found(pieces: _Found, values: int) -> int:
+    """How many values were found. One piece of evidence can stand for the whole field."""
+    if pieces is None or None in pieces:
+        return sum(one is not None for one in pieces or ())
+    return max(1, values)
 
 
 def null_ratio(outputs: Mapping[str, Any]) -> float:
@@ -197,7 +225,7 @@ class _Cell:
     def __init__(self, entry: REPLHistoryEntry) -> None:
         self.entry = entry
         self._output = Text(entry.output)
-        self._literals = Text(_literals(entry.code))
+        self._literals = Text(literals(entry.code))
 
     def find(self, leaf: Leaf) -> Evidence | None:
         span = self._output.find(leaf.value)
@@ -212,20 +240,3 @@ def _in_cells(leaves: list[Leaf], cells: list[_Cell]) -> _Found:
     if not leaves:
         return None
     return [next((one for cell in reversed(cells) if (one := cell.find(leaf)) is not None), None) for leaf in leaves]
-
-
-def _literals(code: str) -> str:
-    """The literals of some code, one a line; all of the code, where it cannot be read."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the model's code, to somebody who did not write it
-            tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return code
-    found = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant):
-            found.append(str(node.value))
-        elif isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant):
-            found.append(f"-{node.operand.value!r}")
-    return "\n".join(found)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..budgets import FallbackReason
 from ..history import REPLHistoryEntry
 from ..results import Extracted, Failed
 from ..signatures import InvalidOutputs, Signature
-from .confidence import Scorer, score
+from .confidence import Scorer, judged, score
 from .errors import MaxRetriesExceeded
 from .evidence import find_evidence
+from .features import features
 from .orchestrator import AgentFn, Attempt, ExtractionOrchestrator
 from .prompt import ExtractFallbackInputs, build, extraction_schema, settle_nulls, split_notes
 
@@ -46,7 +47,7 @@ async def extract_fallback(
     orchestrator = ExtractionOrchestrator(extraction_schema(signature), max_attempts=extraction.max_attempts)
     try:
         prompt = build(given, signature)
-        value, _ = await orchestrator.extract(extraction.agent_fn, prompt, on_attempt=extraction.on_attempt)
+        value, metrics = await orchestrator.extract(extraction.agent_fn, prompt, on_attempt=extraction.on_attempt)
     except MaxRetriesExceeded as error:
         why = f"{reason}; the extraction gave no usable answer in {error.attempts} attempts"
         return Failed(why, error.best_invalid, tuple(history))
@@ -60,5 +61,18 @@ async def extract_fallback(
     except InvalidOutputs as error:
         return Failed(f"{reason}; what was extracted does not fit: {error}", answer, tuple(history))
     findings = find_evidence(outputs, variables, history, inputs)
-    confidence = extraction.scorer(answer, findings)
-    return Extracted(typed, confidence, reason, notes, evidence=findings.evidence)
+    seen = features(answer, findings, variables, history, inputs, reason=reason.kind, attempts=metrics.attempts)
+    findings = replace(findings, features=seen)
+    said = judged(extraction.scorer, answer, findings)
+    if said.refused is not None:
+        return Failed(f"{reason}; {said.refused}", answer, tuple(history))
+    return Extracted(
+        typed,
+        said.confidence,
+        reason,
+        notes,
+        evidence=findings.evidence,
+        field_confidence=said.fields,
+        # What is zero is left out: it is most of it.
+        features={name: {one: n for one, n in numbers.items() if n} for name, numbers in seen.items()},
+    )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from ..signatures.problems import Path
 from .matching import normal
 from .numerals import same_number
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ def leaves_of(value: Any, path: Path) -> Iterator[Leaf]:
         yield Leaf(path, value)
 
 
-def spread(leaves: list[Leaf], most: int) -> list[Leaf]:
+def spread(leaves: list[T], most: int) -> list[T]:
     """At most so many of the leaves, from all over the whole."""
     step = len(leaves) / most
     return leaves if step <= 1 else [leaves[int(index * step)] for index in range(most)]

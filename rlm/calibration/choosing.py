@@ -1,0 +1,27 @@
+"""What scores the answers of a run, from what a caller or a task file names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..extraction.confidence import Scorer
+from .calibrator import Calibrator
+from .files import load
+
+
+def scorer_of(confidence: Scorer | str | Path, accept_at: Mapping[str, float] | None = None) -> Scorer:
+    """A function as it is; a path as the calibrator in it; either with a rule, which only a calibrator can have.
+
+    Raises `CalibratorError` for the file, `NoRule` where no threshold keeps the error, `ValueError` for the rest.
+    """
+    scorer = load(confidence) if isinstance(confidence, str | Path) else confidence
+    if accept_at is None:
+        return scorer
+    if set(accept_at) != {"error"}:
+        raise ValueError(f"accept_at is {{'error': share}}, such as {{'error': 0.1}}, not {dict(accept_at)!r}")
+    if not isinstance(scorer, Calibrator):
+        raise ValueError(
+            "accept_at needs a calibrator: confidence='calibrator.json', as `rlm eval calibrate` writes it"
+        )
+    return scorer.accepting(accept_at["error"])

@@ -1,0 +1,136 @@
+"""Calibrators as JSON files. Reading one checks everything: a confidence that is wrong is worse than none."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from .calibrator import Calibrator, Way, Whole
+from .features import FEATURES
+from .isotonic import Isotonic
+from .logistic import Logistic
+
+FORMAT = "rlm-calibrator"
+VERSION = 1
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class CalibratorError(ValueError):
+    """A file is no calibrator that can be used; the message says why and what to do."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _IsotonicPart(_Part):
+    points: list[tuple[Number, Share]] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _rises(self) -> _IsotonicPart:
+        for (x, y), (right, above) in zip(self.points, self.points[1:], strict=False):
+            if right <= x or above < y:
+                raise ValueError("the points of an isotonic curve must rise")
+        return self
+
+
+class _LogisticPart(_Part):
+    intercept: Number
+    weights: dict[str, Number]
+
+    @model_validator(mode="after")
+    def _is_known(self) -> _LogisticPart:
+        unknown = sorted(set(self.weights) - set(FEATURES))
+        if unknown:
+            raise ValueError(f"it goes by evidence that this version of rlm does not have: {', '.join(unknown)}")
+        return self
+
+
+class _WholePart(_Part):
+    way: Way
+    intercept: Number = 0.0
+    slope: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+
+
+class _File(_Part):
+    format: Literal["rlm-calibrator"]
+    version: Literal[1]
+    method: Literal["isotonic", "logistic"]
+    curve: dict[str, Any]
+    whole: _WholePart
+    fitted_on: dict[str, Any]
+    measures: dict[str, Any]
+    held_out: list[tuple[Share, bool]]
+
+
+def save(calibrator: Calibrator, path: str | Path) -> None:
+    """Write a calibrator so that the file is there whole, or as it was before."""
+    curve = calibrator.curve
+    data = {
+        "format": FORMAT,
+        "version": VERSION,
+        "method": calibrator.method,
+        "curve": {"points": curve.points}
+        if isinstance(curve, Isotonic)
+        else {"intercept": curve.intercept, "weights": dict(curve.weights)},
+        "whole": {
+            "way": calibrator.whole.way,
+            "intercept": calibrator.whole.intercept,
+            "slope": calibrator.whole.slope,
+        },
+        "fitted_on": dict(calibrator.fitted_on),
+        "measures": dict(calibrator.measures),
+        "held_out": [[round(score, 4), right] for score, right in calibrator.held_out],
+    }
+    target = Path(path)
+    lines = [f"  {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in data.items()]
+    other = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        other.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+        other.replace(target)
+    finally:
+        other.unlink(missing_ok=True)
+
+
+def load(path: str | Path) -> Calibrator:
+    """The calibrator in a file. Raises `CalibratorError`."""
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CalibratorError(f"{path} cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise CalibratorError(f"{path} is not JSON: {error}") from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise CalibratorError(f"{path} is no calibrator; `rlm eval calibrate` writes one")
+    if data.get("version") != VERSION:
+        raise CalibratorError(
+            f"{path} is a calibrator of version {data.get('version')!r}; this version of rlm reads version {VERSION}. "
+            "Make it again with `rlm eval calibrate`."
+        )
+    try:
+        # Strict, as JSON is read: a list of two is a pair, a whole number is a number, and nothing else is converted.
+        file = _File.model_validate_json(json.dumps(data))
+        part = _IsotonicPart if file.method == "isotonic" else _LogisticPart
+        curve = part.model_validate_json(json.dumps(file.curve))
+    except ValidationError as error:
+        raise CalibratorError(f"{path} is damaged: {_first(error)}") from None
+    return Calibrator(
+        Isotonic(tuple(curve.points)) if isinstance(curve, _IsotonicPart) else Logistic(curve.intercept, curve.weights),
+        Whole(file.whole.way, file.whole.intercept, file.whole.slope),
+        file.fitted_on,
+        file.measures,
+        tuple(file.held_out),
+    )
+
+
+def _first(error: ValidationError) -> str:
+    fault = error.errors(include_url=False)[0]
+    where = ".".join(map(str, fault["loc"]))
+    said = fault["msg"].removeprefix("Value error, ")
+    return f"{where}: {said}" if where else said
