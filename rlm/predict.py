@@ -5,8 +5,9 @@ answer = rlm.Predict("doc, question -> answer: int").run_with_fallback(doc=text,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import dspy
 from dspy.adapters.base import Adapter
@@ -14,15 +15,26 @@ from dspy.adapters.base import Adapter
 import sandbox
 
 from .budgets import FallbackTrigger
+from .calibration.choosing import scorer_of
 from .extraction.confidence import Scorer, score
 from .models.ask import Answer, ModelError, ask
-from .repl.asking import settings_for
 from .repl.driver import Driver, run_sync
 from .repl.events import Observer, all_of, ignore
+from .repl.manner import manner_of
+from .repl.past import Past
 from .repl.prompt import Conversation
 from .results import ExecutionResult, Failed
 from .signatures import Signature
 from .traces.everyday import everyday
+
+if TYPE_CHECKING:
+    from .plans import Plan, PlanSettings
+
+
+def _plan_settings(given: Any) -> PlanSettings:
+    from .plans import PlanSettings
+
+    return PlanSettings.of(given)
 
 
 class RunFailed(Exception):
@@ -60,7 +72,8 @@ class _ReplAdapter(Adapter):  # type: ignore[misc]
             system += f"\n\nExample:\n{demo.get('conversation', '')}\n{demo.get('reply', '')}"
         turns = [(turn.role, turn.text) for turn in self._conversation.turns]
         try:
-            self.answer = await ask(lm, turns, system=system, **{**settings_for(lm), **lm_kwargs})
+            held = manner_of(lm).settings(self._conversation)
+            self.answer = await ask(lm, turns, system=system, **{**held, **lm_kwargs})
         except ModelError as error:
             self.error = error
             raise
@@ -83,8 +96,10 @@ class Predict(dspy.Module):  # type: ignore[misc]
         policy: str = "enforce",
         depth: int = 1,
         checks: tuple[str, ...] = (),
-        confidence: Scorer = score,
+        confidence: Scorer | str | Path = score,
+        accept_at: Mapping[str, float] | None = None,
         adapter: Any = None,
+        plans: PlanSettings | int | Sequence[Plan | str] | None = None,
         pool: sandbox.Pool | None = None,
         observe: Observer = ignore,
         record: bool = True,
@@ -92,6 +107,10 @@ class Predict(dspy.Module):  # type: ignore[misc]
         """`signature` is a `dspy.Signature` class or text. The main model is dspy's: `dspy.configure(lm=...)`.
 
         `adapter` is what typed questions go through, if not dspy's: `rlm.OutlinesAdapter()`, `rlm.TwoStepAdapter(...)`.
+        With `plans`, runs try several ways and judge what comes of each: a number of plans that the model is asked
+        for, a list of them, or `rlm.plans.PlanSettings(...)` with all there is to say.
+        `confidence` scores extracted answers: a function, or the path of a calibrator (`rlm eval calibrate`), which
+        `accept_at={"error": 0.1}` can turn into a rule: an answer below its threshold is `Failed`.
         Runs are on record (`rlm runs list`) unless `record` is off, here or for all with `RLM_TRACE=off`.
         """
         super().__init__()
@@ -107,10 +126,11 @@ class Predict(dspy.Module):  # type: ignore[misc]
             "policy": policy,
             "depth": depth,
             "checks": checks,
-            "scorer": confidence,
+            "scorer": scorer_of(confidence, accept_at),
             "pool": pool,
         }
         self._adapter = adapter
+        self._plans = None if plans is None else _plan_settings(plans)
         self._observe = observe
         self._record = record
 
@@ -120,7 +140,7 @@ class Predict(dspy.Module):  # type: ignore[misc]
 
     async def arun_with_fallback(self, **inputs: Any) -> ExecutionResult[Any]:
         """As `run_with_fallback`, without stalling the event loop."""
-        return await self._driver().run(inputs)
+        return await self._run(inputs)
 
     def resume(self, run_id: str) -> ExecutionResult[Any]:
         """Go on with a run of this signature that is on record and was cut off. Nothing is asked twice."""
@@ -131,7 +151,18 @@ class Predict(dspy.Module):  # type: ignore[misc]
         from .traces import find, past
 
         run = find(run_id)
-        return await self._driver().run(run.inputs(), past=past(run))
+        if bool(run.beginning.get("loop_id")) is not (self._plans is not None):
+            with_or_without = "with plans: give" if self._plans is None else "without plans: give no"
+            raise ValueError(f"run {run.id} was made {with_or_without} `plans` to this Predict to go on with it")
+        return await self._run(run.inputs(), past(run))
+
+    async def _run(self, inputs: Mapping[str, Any], past: Past | None = None) -> ExecutionResult[Any]:
+        driver = self._driver()
+        if self._plans is None:
+            return await driver.run(inputs, past=past)
+        from .plans.loop import run_plans
+
+        return await run_plans(driver, inputs, self._plans, past=past)
 
     def _driver(self) -> Driver:
         lm = self.act.lm or dspy.settings.lm

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -61,19 +62,22 @@ async def replay(run: RunRecord, task: Task, *, observe: Observer = ignore) -> R
             differences.append(Difference(event.data["iteration"], event.data["recorded"], event.data["now"]))
 
     before, result = past(run), run.result() or {}
+    # A run of a plan had a share of its task's budget.
+    limits = {name: limit for name, limit in (run.beginning.get("trigger") or {}).items() if limit is not None}
     extracted = [prompt.reply for prompt in run.prompts() if prompt.role == "extraction" and prompt.reply is not None]
     driver = Driver(
         task.signature,
         scripted_lm([], "recorded/main"),
         scripted_lm([], "recorded/sub"),
         scripted_lm(extracted, "recorded/extraction"),
-        trigger=task.trigger,
+        trigger=dataclasses.replace(task.trigger, **limits),
         limits=task.limits,
         isolation=task.isolation,
         policy=task.policy,
         tools=task.tools,
         checks=tuple(task.checks),
         depth=task.depth,
+        guidance=task.guidance,
         observe=all_of(look, observe),
     )
     made = await driver.run(task.inputs, past=before)

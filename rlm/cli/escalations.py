@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from . import exits
+from .escalated import approvable, escalations, find, guarded, is_of, open_logs, own_answer
 
 if TYPE_CHECKING:
-    from ..plans import PlanLogs
     from ..plans.answers import Choice
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -46,10 +46,10 @@ def list_escalations(only_open: bool, as_json: bool, logs: str | None) -> None:
     """List escalations, the newest first."""
     from .words import clean
 
-    found = _open_logs(logs)
+    found = open_logs(logs)
     shown = 0
-    for entry in reversed(_guarded(found.escalations.read)):
-        answer = _guarded(functools.partial(found.answers.to, entry["log_entry_id"]))
+    for entry in reversed(escalations(found)):
+        answer = guarded(functools.partial(found.answers.to, entry["log_entry_id"]))
         waits = bool(entry.get("operator_alert_flag")) and (answer is None or answer.answered_by == "timeout")
         if only_open and not waits:
             continue
@@ -72,11 +72,11 @@ def list_escalations(only_open: bool, as_json: bool, logs: str | None) -> None:
 @_logs_option
 def show_escalation(escalation_id: str, as_json: bool, logs: str | None) -> None:
     """Show one escalation: the plans, what each was rejected for, and the answers that they gave."""
-    found = _open_logs(logs)
-    entry = _find(found, escalation_id)
+    found = open_logs(logs)
+    entry = find(found, escalation_id)
     ids = set(entry["rejected_plan_ids"])
-    rejections = [one for one in _guarded(found.rejections.read) if _is_of(one, entry) and one.get("plan_id") in ids]
-    answer = _guarded(lambda: found.answers.to(entry["log_entry_id"]))
+    rejections = [one for one in guarded(found.rejections.read) if is_of(one, entry) and one.get("plan_id") in ids]
+    answer = guarded(lambda: found.answers.to(entry["log_entry_id"]))
     if as_json:
         _say_json({**entry, "rejections": rejections, "answer": _answer_dict(answer)})
         return
@@ -90,23 +90,34 @@ def show_escalation(escalation_id: str, as_json: bool, logs: str | None) -> None
         click.echo(one_line(entry["fallback_details"], 400))
     for one in rejections:
         plan, result = one.get("plan") or {}, one.get("result") or {}
-        click.echo(clean(f"\nplan {one['plan_id']}") + "  " + one_line(str(plan.get("name") or ""), 70))
+        click.echo(clean(f"\nplan {one.get('plan_id')}") + "  " + one_line(str(plan.get("name") or ""), 70))
         for failed in one.get("failed_thresholds") or ():
-            click.echo(f"  {failed_text(failed)}")
+            click.echo(f"  {failed_text(failed) if isinstance(failed, dict) else clean(str(failed))}")
         if result.get("outputs") is not None:
             click.echo(f"  answer: {one_line(value_text(result['outputs']), 300)}")
     said = "none yet" if answer is None else f"{answer.answer} ({answer.answered_by}) {answer.note or ''}"
     click.echo(f"\nanswer: {clean(said)}")
+    if answer is not None and answer.outputs is not None:
+        click.echo(f"  {one_line(value_text(answer.outputs), 300)}")
 
 
 @command.command("approve")
 @click.argument("escalation_id", metavar="ID")
 @click.option("--plan", "plan_id", metavar="PLAN", help="Whose answer; the best rejected one, unless told.")
+@click.option("--answer", "outputs", metavar="JSON", help="An answer of your own instead, with all outputs; or @FILE.")
 @click.option("--note", help="A few words for the record.")
 @_logs_option
-def approve(escalation_id: str, plan_id: str | None, note: str | None, logs: str | None) -> None:
-    """Let a rejected answer pass."""
-    _answer(logs, escalation_id, "approve", note, plan_id)
+def approve(escalation_id: str, plan_id: str | None, outputs: str | None, note: str | None, logs: str | None) -> None:
+    """Let a rejected answer pass, or give one of your own: it must fit the task's outputs.
+
+    \b
+    Example:
+      rlm escalations approve 4f1c
+      rlm escalations approve 4f1c --answer '{"total": 389}'
+    """
+    if plan_id is not None and outputs is not None:
+        raise click.UsageError("--plan and --answer exclude each other: an answer is a plan's or your own.")
+    _answer(logs, escalation_id, "approve", note, plan_id, outputs)
 
 
 @command.command("reject")
@@ -143,15 +154,15 @@ def check(
     """
     from ..plans import FallbackConfig
 
-    found = _open_logs(logs)
+    found = open_logs(logs)
     settings = {"fallback_enabled": not no_fallback, "default_fallback_strategy": strategy}
     try:
         config = FallbackConfig.of(settings)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     detector = found.detector(config)
-    fresh = _guarded(lambda: detector.check_for_escalation(loop_id))
-    entry = fresh or _guarded(lambda: detector.escalation_of(loop_id))
+    fresh = guarded(lambda: detector.check_for_escalation(loop_id))
+    entry = fresh or guarded(lambda: detector.escalation_of(loop_id))
     if as_json:
         _say_json(entry)
     elif entry is None:
@@ -167,62 +178,28 @@ def check(
     ctx.exit(exits.ANSWERED if entry is not None else exits.NO_ANSWER)
 
 
-def _answer(logs: str | None, prefix: str, answer: Choice, note: str | None, plan_id: str | None = None) -> None:
+def _answer(
+    logs: str | None,
+    prefix: str,
+    answer: Choice,
+    note: str | None,
+    plan_id: str | None = None,
+    outputs: str | None = None,
+) -> None:
     from ..plans.answers import AlreadyAnswered, OperatorAnswer
 
-    found = _open_logs(logs)
-    entry = _find(found, prefix)
-    if answer == "approve":
-        plan_id = _approvable(found, entry, plan_id)
+    found = open_logs(logs)
+    entry = find(found, prefix)
+    own = own_answer(found, entry, outputs) if outputs is not None else None
+    if answer == "approve" and own is None:
+        plan_id = approvable(found, entry, plan_id)
+    given = OperatorAnswer(entry["log_entry_id"], answer, plan_id, own, note)
     try:
-        _guarded(lambda: found.answers.give(OperatorAnswer(entry["log_entry_id"], answer, plan_id, note)))
+        guarded(lambda: found.answers.give(given))
     except AlreadyAnswered as error:
         raise click.UsageError(str(error)) from None
     click.echo(f"{answer}: recorded for escalation {entry['log_entry_id']}.")
     click.echo(f"A run that waits goes on by itself; otherwise: rlm resume {entry['loop_id']}", err=True)
-
-
-def _approvable(logs: PlanLogs, entry: dict[str, Any], prefix: str | None) -> str | None:
-    """The plan whose answer is approved. There must be one that gave an answer."""
-    rejections = [one for one in _guarded(logs.rejections.read) if one.get("loop_id") == entry["loop_id"]]
-    answered = [one["plan_id"] for one in rejections if (one.get("result") or {}).get("outputs") is not None]
-    if not answered:
-        raise click.UsageError(
-            "No rejected plan of this loop gave an answer that could be approved; reject or retry it."
-        )
-    if prefix is None:
-        return None
-    matching = [one for one in answered if one.startswith(prefix)]
-    if len(matching) != 1:
-        raise click.UsageError(f"{len(matching)} plans with an answer have an id that begins with {prefix!r}.")
-    return str(matching[0])
-
-
-def _open_logs(folder: str | None) -> PlanLogs:
-    from ..plans import PlanLogs
-
-    return PlanLogs(folder)
-
-
-def _find(logs: PlanLogs, prefix: str) -> dict[str, Any]:
-    try:
-        return _guarded(lambda: logs.escalation(prefix))  # type: ignore[no-any-return]
-    except LookupError as error:
-        raise click.UsageError(f"{error.args[0]}. `rlm escalations list` lists them.") from None
-
-
-def _guarded(read: Callable[[], Any]) -> Any:
-    """What a function gives; a log that cannot be read is said in words."""
-    from ..plans import LogError
-
-    try:
-        return read()
-    except LogError as error:
-        raise click.UsageError(str(error)) from None
-
-
-def _is_of(rejection: dict[str, Any], entry: dict[str, Any]) -> bool:
-    return all(rejection.get(name) == entry.get(name) for name in ("loop_id", "comparison_set_id"))
 
 
 def _answer_dict(answer: Any) -> dict[str, Any] | None:

@@ -1,6 +1,6 @@
 """Plans: several ways to do a task, compared, run, judged; and what happens when every one is rejected.
 
-    result = await run_plans(driver, inputs, PlanSettings(count=3), models={"strong": lm})
+    rlm.Predict("log -> arrivals: int", plans=PlanSettings(count=3, models={"strong": lm}))
 
 `docs/plans.md` shows how one run with plans flows through these modules. `PlanEscalationDetector` also works alone.
 """
@@ -8,7 +8,7 @@
 from .comparing import compare, similarity
 from .escalation import FallbackConfig, PlanEscalationDetector
 from .json_log import JsonLog, LogError
-from .plan import Candidate, CandidateSet, FailedThreshold, Plan, Scores, Verdict, Weights
+from .plan import Candidate, CandidateSet, FailedThreshold, Plan, Scores, Weights
 from .plan_logs import PlanLogs
 from .settings import Judge, Operator, PlanSettings, Thresholds
 
@@ -27,7 +27,6 @@ __all__ = [
     "PlanSettings",
     "Scores",
     "Thresholds",
-    "Verdict",
     "Weights",
     "compare",
     "similarity",

@@ -51,7 +51,7 @@ def adjust(weights: Weights, rejections: Sequence[Rejection], stronger: str | No
 def _share(rejections: Sequence[Rejection], metrics: tuple[str, ...]) -> float:
     if not rejections:
         return 0.0
-    failed = [one for one in rejections if any(_base(each.metric) in metrics for each in one.verdict.failed)]
+    failed = [one for one in rejections if any(_base(each.metric) in metrics for each in one.failed)]
     return len(failed) / len(rejections)
 
 

@@ -48,13 +48,9 @@ def compare(
 ) -> CandidateSet:
     """The plans in order, best first. Of those with the same score, the one that was named first is better."""
     scored = sorted(((weights.score(plan.scores), plan) for plan in plans), key=lambda pair: -pair[0])
-    ranked = tuple(Candidate(plan, round_score(score), rank) for rank, (score, plan) in enumerate(scored, 1))
+    # Four places are more than a prediction has.
+    ranked = tuple(Candidate(plan, float(f"{score:.4f}"), rank) for rank, (score, plan) in enumerate(scored, 1))
     return CandidateSet(loop_id, round, weights, ranked, tuple(dropped))
-
-
-def round_score(score: float) -> float:
-    """A score as it is written down: four places are more than a prediction has."""
-    return round(score, 4)
 
 
 def _alike(plan: Plan, other: Plan) -> bool:

@@ -21,8 +21,16 @@ from .plan import new_id, now
 Strategy = Literal["log_and_alert_operator", "attempt_regeneration"]
 ALERT: Strategy = "log_and_alert_operator"
 REGENERATE: Strategy = "attempt_regeneration"
-STRATEGIES: Mapping[str, Strategy] = {ALERT: ALERT, REGENERATE: REGENERATE, "attempt_regeneration_simple": REGENERATE}
+STRATEGIES: Mapping[str, Strategy] = {
+    ALERT: ALERT,
+    REGENERATE: REGENERATE,
+    "attempt_regeneration_simple": REGENERATE,
+    "regenerate_with_adjusted_weights": REGENERATE,
+}
 """The strategies by the names that a configuration may have for them."""
+
+REVIEW = "operator_review_required"
+MAKING_PLANS = "Fallback triggered: new plans are to be made, with weights adjusted by what was rejected."
 
 _LISTS = ("candidates", "candidate_plans", "plans", "candidate_plan_ids", "plan_ids")
 """Under which name an entry may list its plans: objects with a `plan_id`, or the ids themselves."""
@@ -97,9 +105,9 @@ class PlanEscalationDetector:
         return _escalated(self._escalations.read(), loop_id, self._latest_set(loop_id))
 
     def hand_to_operator(self, entry: Entry, why: str) -> Entry:
-        """Have an operator look at an escalation whose fallback led nowhere."""
-        changes = {"recommended_action": "operator_review_required", "operator_alert_flag": True}
-        changes["fallback_details"] = f"{entry.get('fallback_details') or ''} {why}".strip()
+        """Have an operator look at an escalation whose fallback led nowhere: the fallback is to be set off again."""
+        changes: Entry = {"recommended_action": REVIEW, "operator_alert_flag": True, "fallback_triggered": False}
+        changes["fallback_details"] = _joined(entry.get("fallback_details"), why)
         return self._escalations.amend("log_entry_id", entry["log_entry_id"], changes)
 
     def _latest_set(self, loop_id: str) -> str | None:
@@ -129,7 +137,7 @@ class PlanEscalationDetector:
         config = self.fallback_config
         action = "no_further_action_defined"
         if config.enabled:
-            action = "operator_review_required" if config.strategy == ALERT else "trigger_fallback_procedure"
+            action = REVIEW if config.strategy == ALERT else "trigger_fallback_procedure"
         count = len(plan_ids)
         every = "The only candidate plan was" if count == 1 else f"All {count} candidate plans were"
         failed = _failed_metrics(_of(self._rejections.read(), loop_id, comparison_set_id), set(plan_ids))
@@ -159,13 +167,13 @@ class PlanEscalationDetector:
             details, triggered = self._on_fallback(entry), True
         except Exception as error:  # what the caller does must not lose the escalation
             details, triggered = f"The fallback could not be set off: {type(error).__name__}: {error}", False
-        changes = {"fallback_triggered": triggered, "fallback_details": details}
+        changes = {"fallback_triggered": triggered, "fallback_details": _joined(entry.get("fallback_details"), details)}
         return self._escalations.amend("log_entry_id", entry["log_entry_id"], changes)
 
     def _say_fallback(self, entry: Entry) -> str:
-        if self.fallback_config.strategy == ALERT:
+        if entry["recommended_action"] == REVIEW:
             return "Fallback triggered: an operator is asked to look at the rejected plans."
-        return "Fallback triggered: new plans are to be made, with weights adjusted by what was rejected."
+        return MAKING_PLANS
 
 
 def check_entry(entry: Entry) -> None:
@@ -194,6 +202,10 @@ def _is_uuid(text: str) -> bool:
         return str(uuid.UUID(text)) == text.lower()
     except ValueError:
         return False
+
+
+def _joined(before: str | None, more: str) -> str:
+    return f"{before} {more}" if before else more
 
 
 def _first(values: dict[str, Any], names: tuple[str, ...], default: Any) -> Any:

@@ -122,6 +122,8 @@ class JsonLog:
             fresh.replace(target)
             _sync_folder(target.parent)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                fresh.unlink(missing_ok=True)  # on a full disk, what there is of it is in the way
             raise LogError(self.path, f"cannot be written: {error.strerror}; what was there stays") from None
 
 

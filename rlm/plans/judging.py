@@ -5,24 +5,23 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from ..budgets import BudgetExceeded, FallbackTrigger, Usage
 from ..extraction.errors import ExtractionError
-from ..extraction.orchestrator import ExtractionOrchestrator, Reply
+from ..extraction.orchestrator import ExtractionOrchestrator
 from ..models.ask import ModelError
 from ..repl.checks import failed_check
 from ..repl.driver import Driver
 from ..repl.prompt import describe_input
 from ..results import ExecutionResult, Extracted, Failed, Submitted
-from .plan import FailedThreshold, Verdict
+from .context import Context
+from .plan import FailedThreshold
 from .prompts import template
-from .settings import Thresholds
+from .settings import Judge, Thresholds
 
 _SHOWN_CHARS = 200
-
-AskJudge = Callable[[str], Awaitable[Reply]]
 
 _VERDICT = {
     "type": "object",
@@ -32,27 +31,20 @@ _VERDICT = {
 }
 
 
-async def judge(
-    plan_id: str,
-    result: ExecutionResult[Any],
-    share: FallbackTrigger,
-    thresholds: Thresholds,
-    driver: Driver,
-    inputs: dict[str, Any],
-    ask_judge: AskJudge,
-) -> Verdict:
-    """The verdict on a result, all thresholds considered. `share` is what the plan was allowed to use.
+async def judge(context: Context, result: ExecutionResult[Any], share: FallbackTrigger) -> tuple[FailedThreshold, ...]:
+    """Every threshold that a result does not meet; none accepts it. `share` is what the plan was allowed to use.
 
     The judging model is asked only about an answer that meets everything else: it costs money, and could only say no.
     """
+    thresholds, driver = context.settings.thresholds, context.driver
     failed = [*_numbers(result, thresholds), *overspent(result, share)]
     if not isinstance(result, Failed):
         outputs = driver.signature.outputs_to_json(result.outputs)
         failed += await _invariants(outputs, thresholds.invariants, driver)
         failed += await _function(result.outputs, thresholds.function)
         if thresholds.judge is not None and not failed:
-            failed += await _judged(outputs, thresholds.judge.question, driver, inputs, ask_judge)
-    return Verdict(plan_id, tuple(failed))
+            failed += await _judged(context, outputs, thresholds.judge)
+    return tuple(failed)
 
 
 def overspent(result: ExecutionResult[Any], share: FallbackTrigger) -> list[FailedThreshold]:
@@ -62,16 +54,13 @@ def overspent(result: ExecutionResult[Any], share: FallbackTrigger) -> list[Fail
         ("cost_usd", used.cost_usd or 0.0, share.max_cost_usd),
         ("tokens", used.tokens, share.max_tokens),
     ]
-    failed = [_over(name, limit, actual) for name, actual, limit in spent if limit is not None and actual > limit]
     if not submitted:
         spent += [("llm_calls", used.llm_calls, share.max_llm_calls), ("seconds", used.seconds, share.max_duration)]
-        reached = [_over(name, limit, actual) for name, actual, limit in spent if limit is not None and actual >= limit]
-        failed = reached
-    return failed
-
-
-def _over(name: str, limit: float, actual: float) -> FailedThreshold:
-    return FailedThreshold(f"budget_share.{name}", limit, actual)
+    return [
+        FailedThreshold(f"budget_share.{name}", limit, actual)
+        for name, actual, limit in spent
+        if limit is not None and (actual > limit or (actual == limit and not submitted))
+    ]
 
 
 def _numbers(result: ExecutionResult[Any], thresholds: Thresholds) -> list[FailedThreshold]:
@@ -122,17 +111,17 @@ async def _function(outputs: Any, function: Callable[[Any], Any] | None) -> list
     return [FailedThreshold("function", name, "not accepted" if said is False else str(said))]
 
 
-async def _judged(
-    outputs: dict[str, Any], question: str, driver: Driver, inputs: dict[str, Any], ask_judge: AskJudge
-) -> list[FailedThreshold]:
+async def _judged(context: Context, outputs: dict[str, Any], judge: Judge) -> list[FailedThreshold]:
     prompt = template("judge").substitute(
-        instructions=driver.signature.instructions,
-        inputs="\n".join(describe_input(name, value) for name, value in inputs.items()) or "(none)",
+        instructions=context.driver.signature.instructions,
+        inputs="\n".join(describe_input(name, value) for name, value in context.inputs.items()) or "(none)",
         outputs=json.dumps(outputs, ensure_ascii=False),
-        question=question,
+        question=judge.question,
     )
     try:
-        said, _ = await ExtractionOrchestrator(_VERDICT).extract(ask_judge, prompt)
+        said, _ = await ExtractionOrchestrator(_VERDICT).extract(
+            lambda text: context.ask(judge.model, text, "judging"), prompt
+        )
     except (ModelError, ExtractionError, BudgetExceeded) as error:
-        return [FailedThreshold("judge", question, f"the judging model gave no verdict: {error}")]
-    return [] if said["acceptable"] else [FailedThreshold("judge", question, said["reason"])]
+        return [FailedThreshold("judge", judge.question, f"the judging model gave no verdict: {error}")]
+    return [] if said["acceptable"] else [FailedThreshold("judge", judge.question, said["reason"])]

@@ -170,19 +170,6 @@ class FailedThreshold:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What was decided about the outcome of a plan. `failed` has every threshold that it did not meet."""
-
-    plan_id: str
-    failed: tuple[FailedThreshold, ...] = ()
-
-    @property
-    def accepted(self) -> bool:
-        """Whether the answer may be given."""
-        return not self.failed
-
-
-@dataclass(frozen=True, slots=True)
 class Rejection:
     """A plan that was run, or could not be, and whose answer may not be given."""
 
@@ -191,7 +178,9 @@ class Rejection:
     round: int
     rank: int
     plan: Plan
-    verdict: Verdict
+    failed: tuple[FailedThreshold, ...]
+    """Every threshold that was not met."""
+
     run_id: str = ""
     """The plan's own run; empty where it was not run at all."""
 
@@ -206,7 +195,7 @@ class Rejection:
     @property
     def reasons(self) -> str:
         """What it was rejected for, in words."""
-        return "; ".join(map(str, self.verdict.failed))
+        return "; ".join(map(str, self.failed))
 
     def to_dict(self) -> dict[str, Any]:
         """The rejection as an entry of `plan_rejection_log.json`."""
@@ -219,7 +208,7 @@ class Rejection:
             "rank": self.rank,
             "plan": self.plan.to_dict(),
             "rejection_reason": self.reasons,
-            "failed_thresholds": [asdict(one) for one in self.verdict.failed],
+            "failed_thresholds": [asdict(one) for one in self.failed],
             "run_id": self.run_id,
             "result": self.result,
             "timestamp": now(),
@@ -229,9 +218,8 @@ class Rejection:
     def from_dict(cls, data: Mapping[str, Any]) -> Rejection:
         """The rejection that `to_dict` described."""
         failed = tuple(FailedThreshold(**one) for one in data["failed_thresholds"])
-        plan, result = Plan.from_dict(data["plan"]), data.get("result")
         about = (data["loop_id"], data["comparison_set_id"], data["round"], data["rank"])
-        return cls(*about, plan, Verdict(plan.plan_id, failed), data.get("run_id") or "", result)
+        return cls(*about, Plan.from_dict(data["plan"]), failed, data.get("run_id") or "", data.get("result"))
 
 
 def best(rejections: Iterable[Rejection]) -> Rejection | None:
@@ -239,7 +227,7 @@ def best(rejections: Iterable[Rejection]) -> Rejection | None:
     answered = [one for one in rejections if one.answer is not None]
     if not answered:
         return None
-    return min(answered, key=lambda one: (len(one.verdict.failed), -_confidence(one), one.rank, -one.round))
+    return min(answered, key=lambda one: (len(one.failed), -_confidence(one), one.rank, -one.round))
 
 
 def _confidence(rejection: Rejection) -> float:

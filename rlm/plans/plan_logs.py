@@ -12,7 +12,7 @@ from ..budgets import FallbackTrigger
 from ..home import home
 from ..traces.secrets import Scrubber
 from .answers import Answers
-from .escalation import FallbackConfig, PlanEscalationDetector
+from .escalation import FallbackConfig, PlanEscalationDetector, check_entry
 from .json_log import Entry, JsonLog, LogError
 from .plan import Candidate, CandidateSet, Rejection, new_id, now
 
@@ -26,12 +26,12 @@ class PlanLogs:
         self.comparisons = JsonLog(self.folder / "multi_plan_comparison.json")
         self.selections = JsonLog(self.folder / "loop_plan_selection_log.json")
         self.rejections = JsonLog(self.folder / "plan_rejection_log.json")
-        self.escalations = JsonLog(self.folder / "plan_escalation_log.json")
+        self.escalations = JsonLog(self.folder / "plan_escalation_log.json", check_entry)
         self.answers = Answers(self.folder / "plan_escalation_answers.json")
 
-    def compared(self, candidates: CandidateSet) -> None:
-        """A set of plans was compared."""
-        self._add(self.comparisons, {"log_entry_id": new_id(), **candidates.to_dict()})
+    def compared(self, candidates: CandidateSet, outputs: Mapping[str, Any]) -> None:
+        """A set of plans was compared, for a task with `outputs` of this JSON schema."""
+        self._add(self.comparisons, {"log_entry_id": new_id(), **candidates.to_dict(), "output_schema": outputs})
 
     def selected(self, candidates: CandidateSet, one: Candidate, limits: FallbackTrigger) -> None:
         """A plan was selected, and is about to be run within these limits."""
@@ -73,15 +73,6 @@ class PlanLogs:
     def rejections_of(self, loop_id: str) -> list[Rejection]:
         """The rejected plans of a loop, oldest first."""
         return self._read(self.rejections, loop_id, Rejection.from_dict)
-
-    def escalation(self, prefix: str) -> Entry:
-        """The escalation whose id begins like this. Raises `LookupError`."""
-        entries = self.escalations.read()
-        found = [one for one in entries if str(one.get("log_entry_id")).startswith(prefix)]
-        if len(found) == 1:
-            return found[0]
-        what = f"{len(found)} escalations have ids that begin" if found else "no escalation has an id that begins"
-        raise LookupError(f"{what} with {prefix!r} in {self.escalations.path}")
 
     def _read(self, log: JsonLog, loop_id: str, make: Callable[[Mapping[str, Any]], Any]) -> list[Any]:
         try:

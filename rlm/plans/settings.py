@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -81,6 +81,9 @@ class PlanSettings:
     thresholds: Thresholds = field(default_factory=Thresholds)
     fallback: FallbackConfig = field(default_factory=FallbackConfig)
     operator: Operator = field(default_factory=Operator)
+    models: Mapping[str, Any] = field(default_factory=dict)
+    """Models that plans, planner and judge may name, beside the task's own `main`, `sub` and `extraction`."""
+
     stronger: str | None = None
     """A model for plans that are made after answers with too little confidence: a name among the plans' models."""
 
@@ -91,3 +94,23 @@ class PlanSettings:
         for name in ("count", "parallel"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is 1 or more, not {getattr(self, name)}")
+
+    @classmethod
+    def of(cls, given: PlanSettings | int | Sequence[Plan | str]) -> PlanSettings:
+        """The settings from a number of plans that the model is asked for, or from the plans; a text is a plan, too."""
+        if isinstance(given, PlanSettings):
+            return given
+        if isinstance(given, int) and not isinstance(given, bool):
+            return cls(count=given)
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise TypeError(f"plans are PlanSettings, a number or a list of plans, not {type(given).__name__}")
+        plans = tuple(Plan(one) if isinstance(one, str) else one for one in given)
+        return cls(plans, count=len(plans))
+
+    def check_models(self, known: Iterable[str]) -> None:
+        """Raise `ValueError` if the planner, the judge or the stronger model is not among the known ones."""
+        judge = self.thresholds.judge
+        named = {"planner": self.planner, "stronger": self.stronger, "judge": judge.model if judge else None}
+        for use, name in named.items():
+            if name is not None and name not in known:
+                raise ValueError(f"{use} of the plans: there is no model {name!r}; known are {', '.join(known)}")

@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..budgets import FallbackTrigger, Ledger, Remaining
+from ..budgets import FallbackTrigger, Ledger, Remaining, Usage
 from .plan import Plan
+
+_NOTHING = Usage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +37,13 @@ class Shares:
         """The shares of a round that begins now."""
         return cls(ledger.trigger, ledger.remaining(), max(1, plans), max(1, rounds), parallel, more_calls)
 
-    def of_plan(self, plan: Plan) -> FallbackTrigger:
+    def of_plan(self, plan: Plan, used: Usage = _NOTHING) -> FallbackTrigger:
         """The limits of a plan: its `budget_share` of the whole budget, or an even part of what is left.
 
         A plan that the model made gets no more than an even part, whatever it asks for. Plans that run at once have
-        more time each: it passes for all of them together.
+        more time each: it passes for all of them together. A plan that goes on gets its part beyond what it `used`.
         """
-        even = self._part(self._left(), 1 / (self.plans * self.rounds))
+        even = _beyond(used, self._part(self._left(), 1 / (self.plans * self.rounds)))
         if plan.budget_share is None:
             return even
         own = self._part(self.whole, plan.budget_share)
@@ -65,6 +67,16 @@ class Shares:
             max_tokens=None if limits.max_tokens is None else math.ceil(limits.max_tokens * share),
             max_cost_usd=None if limits.max_cost_usd is None else limits.max_cost_usd * share,
         )
+
+
+def _beyond(used: Usage, part: FallbackTrigger) -> FallbackTrigger:
+    return replace(
+        part,
+        max_llm_calls=part.max_llm_calls + used.llm_calls,
+        max_duration=part.max_duration + used.seconds,
+        max_tokens=None if part.max_tokens is None else part.max_tokens + used.tokens,
+        max_cost_usd=None if part.max_cost_usd is None else part.max_cost_usd + (used.cost_usd or 0.0),
+    )
 
 
 def _least(one: FallbackTrigger, other: FallbackTrigger) -> FallbackTrigger:

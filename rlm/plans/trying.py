@@ -7,16 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ..budgets import FallbackTrigger, Ledger
+from ..budgets import Usage
 from ..repl import telling
 from ..repl.driver import Driver
-from ..repl.events import Event, Teller, all_of, ignore
+from ..repl.events import Event, all_of, ignore
+from ..repl.past import Past
 from ..results import ExecutionResult
-from .asking import LoopAsker
+from .context import Context
 from .judging import judge
-from .plan import Candidate, CandidateSet, FailedThreshold, Plan, Rejection, Verdict
-from .plan_logs import PlanLogs
-from .settings import PlanSettings
+from .plan import Candidate, CandidateSet, FailedThreshold, Plan, Rejection
 from .shares import Shares
 
 
@@ -32,15 +31,10 @@ class Accepted:
 class Trial:
     """Runs and judges the plans of one loop. What is rejected is logged, told and kept."""
 
-    run_id: str
-    driver: Driver
-    inputs: dict[str, Any]
-    models: Mapping[str, Any]
-    settings: PlanSettings
-    ledger: Ledger
-    logs: PlanLogs
-    tell: Teller
-    asker: LoopAsker
+    context: Context
+    begun: Mapping[str, Past] = field(default_factory=dict)
+    """Plans that were being run when the loop was stopped, by id: they go on from what is on record of them."""
+
     rejections: list[Rejection] = field(default_factory=list)
     cause: str | None = None
     """Why the last plan that broke off did so, as its run said: `model:key`."""
@@ -53,13 +47,14 @@ class Trial:
         Up to `parallel` plans run at once. A plan that is accepted has to wait for the better ones that still run;
         those that are worse are cancelled at once.
         """
+        parallel = self.context.settings.parallel
         queue, running = list(waiting), dict[asyncio.Task[Accepted | None], Candidate]()
         winner: Accepted | None = None
         try:
             while True:
-                while queue and winner is None and len(running) < self.settings.parallel:
+                while queue and winner is None and len(running) < parallel:
                     one = queue.pop(0)
-                    running[asyncio.create_task(self._attempt(candidates, one, shares.of_plan(one.plan)))] = one
+                    running[asyncio.create_task(self._attempt(candidates, one, shares))] = one
                 if not running:
                     return winner
                 done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
@@ -73,78 +68,74 @@ class Trial:
         finally:
             await _cancel(list(running))
 
-    async def _attempt(self, candidates: CandidateSet, one: Candidate, share: FallbackTrigger) -> Accepted | None:
+    async def _attempt(self, candidates: CandidateSet, one: Candidate, shares: Shares) -> Accepted | None:
         """Run and judge one plan."""
-        plan = one.plan
-        reason = self.ledger.trigger.shared_limit(self.ledger.state())
-        if reason is not None:
-            missing = FailedThreshold("budget_left", "something left", str(reason))
-            await self._reject(candidates, one, Verdict(plan.plan_id, (missing,)), None)
+        context, plan = self.context, one.plan
+        if (reason := context.used_up()) is not None:
+            await self._reject(candidates, one, (FailedThreshold("budget_left", "something left", str(reason)),), None)
             return None
-        await asyncio.to_thread(self.logs.selected, candidates, one, share)
+        before = self.begun.get(plan.plan_id)
+        used = before.usage if before is not None else Usage()
+        share = shares.of_plan(plan, used)
+        await asyncio.to_thread(context.logs.selected, candidates, one, share)
         about = {"comparison_set_id": candidates.comparison_set_id, "rank": one.rank, "score": one.score}
-        self.tell("plan_selected", {**about, "plan": plan.to_dict(), "limits": share.to_dict()})
-        result = await self._driver_of(plan).run(self.inputs, ledger=self.ledger.child(share), parent=self.run_id)
-        verdict = await judge(
-            plan.plan_id,
-            result,
-            share,
-            self.settings.thresholds,
-            self.driver,
-            self.inputs,
-            lambda prompt: self.asker.ask(self._judging_model(), prompt, "judging"),
+        context.tell("plan_selected", {**about, "plan": plan.to_dict(), "limits": share.to_dict()})
+        result = await self._driver_of(plan).run(
+            context.inputs, ledger=context.ledger.child(share, used), past=before, parent=context.run_id
         )
-        if self.tell.heard:
-            self.tell("budget", telling.budget(self.ledger, 0))
-        if verdict.accepted:
+        failed = await judge(context, result, share)
+        if context.tell.heard:
+            context.tell("budget", telling.budget(context.ledger, 0))
+        if not failed:
             return Accepted(one, result)
-        await self._reject(candidates, one, verdict, result)
+        await self._reject(candidates, one, failed, result)
         return None
 
     async def _reject(
-        self, candidates: CandidateSet, one: Candidate, verdict: Verdict, result: ExecutionResult[Any] | None
+        self,
+        candidates: CandidateSet,
+        one: Candidate,
+        failed: tuple[FailedThreshold, ...],
+        result: ExecutionResult[Any] | None,
     ) -> None:
         kept = None
         if result is not None:
             kept = {name: value for name, value in result.to_dict().items() if name != "history"}
         run_id = result.run_id if result is not None else ""
         set_id = candidates.comparison_set_id
-        made = Rejection(candidates.loop_id, set_id, candidates.round, one.rank, one.plan, verdict, run_id, kept)
-        await asyncio.to_thread(self.logs.rejected, made)
-        self.rejections.append(made)
-        failed = [asdict(each) for each in verdict.failed]
+        made = Rejection(candidates.loop_id, set_id, candidates.round, one.rank, one.plan, failed, run_id, kept)
+        self.rejections.append(made)  # also when it cannot be logged: the result says what was tried
+        await asyncio.to_thread(self.context.logs.rejected, made)
         about = {"comparison_set_id": set_id, "plan_id": one.plan.plan_id, "name": one.plan.name, "rank": one.rank}
-        self.tell("plan_rejected", {**about, "run_id": run_id, "failed_thresholds": failed})
+        thresholds = [asdict(each) for each in failed]
+        self.context.tell("plan_rejected", {**about, "run_id": run_id, "failed_thresholds": thresholds})
 
     def _driver_of(self, plan: Plan) -> Driver:
         """The driver with a plan's guidance, model and tools. Its runs are children: they may nest one deeper."""
-        model = self.models[plan.model or "main"]
+        driver, models = self.context.driver, self.context.models
+        model = models[plan.model or "main"]
         if plan.temperature is not None:
             model = model.copy(temperature=plan.temperature)
-        own = model is not self.driver.main_model
-        tools = self.driver.tools
+        own = model is not driver.main_model
+        tools = driver.tools
         if plan.tools is not None:
             tools = {name: tool for name, tool in tools.items() if name in plan.tools}
         return replace(
-            self.driver,
+            driver,
             main_model=model,
-            sub_model=self.models["sub"],
-            extraction_model=self.models["extraction"],
-            act=None if own else self.driver.act,
+            sub_model=models["sub"],
+            extraction_model=models["extraction"],
+            act=None if own else driver.act,
             tools=tools,
             guidance=plan.approach,
-            depth=self.driver.depth + 1,
-            observe=self.driver.observe if self.driver.observe is ignore else all_of(self.driver.observe, self._look),
-            task=None,
+            depth=driver.depth + 1,
+            observe=driver.observe if driver.observe is ignore else all_of(driver.observe, self._look),
+            task={"plan": plan.to_dict()},
         )
 
     def _look(self, event: Event) -> None:
         if event.kind == "run_ended" and event.data.get("cause"):
             self.cause = str(event.data["cause"])
-
-    def _judging_model(self) -> Any:
-        judge = self.settings.thresholds.judge
-        return self.models[(judge.model if judge is not None else None) or "main"]
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:

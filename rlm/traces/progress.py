@@ -73,7 +73,7 @@ def count(run: Progress, event: Event, data: dict[str, Any], when: float) -> Non
             row["started"] = when
             row.update({name: data.get(name) for name in ("parent", "parent_call", "resumed_from")})
             row["depth"] = data.get("depth") or 0
-            row["task"] = str(task["path"]) if isinstance(task, dict) and task.get("path") else None
+            row["task"] = _task(task) if isinstance(task, dict) else None
             models = data.get("models")
             row["model"] = str(models["main"]) if isinstance(models, dict) and models.get("main") else None
         case "iteration_started":
@@ -123,3 +123,11 @@ def _words(reason: Any) -> str | None:
     if isinstance(reason, dict):
         return str(reason.get("head") or reason)
     return None if reason is None else str(reason)
+
+
+def _task(task: dict[str, Any]) -> str | None:
+    """The file that a run was started from, or the plan that it carries out."""
+    if task.get("path"):
+        return str(task["path"])
+    plan = task.get("plan")
+    return f"plan: {plan.get('name')}" if isinstance(plan, dict) else None

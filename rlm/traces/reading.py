@@ -84,7 +84,8 @@ def model_calls(events: Iterable[EventRecord]) -> list[ModelCall]:
                 {"id": data.get("id"), "role": "main", "started": event.time, "sequence": event.sequence, "model": ""},
             )
             known = ("role", "iteration", "call", "model", "seconds", "tokens_in", "tokens_out", "cost_usd")
-            one.update({name: data[name] for name in (*known, "truncated", "past") if data.get(name) is not None})
+            marks = ("truncated", "past", "cached")
+            one.update({name: data[name] for name in (*known, *marks) if data.get(name) is not None})
             if event.kind == "model_failed":
                 one["error"] = str(data.get("error_kind") or "failed")
     return [ModelCall(**{"iteration": None, "call": None, **one}) for one in found.values()]

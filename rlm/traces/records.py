@@ -69,6 +69,9 @@ class ModelCall:
     past: bool = False
     """Whether the answer came from the record of an earlier run."""
 
+    cached: bool = False
+    """Whether the answer was on disk, and cost nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prompt:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..budgets import Usage
 from ..repl.past import Past, PastIteration, RecordedCall
+from .runs import UnknownRun, load
 
 if TYPE_CHECKING:
     from .records import CallOnRecord, IterationRecord
@@ -28,7 +30,7 @@ def past(run: RunRecord, iterations: int | None = None) -> Past:
         made.append(_iteration(one))
         if not one.finished:
             break
-    return Past(run.id, tuple(made), usage(run))
+    return Past(run.id, tuple(made), usage(run), _answered(run) if run.beginning.get("loop_id") else {})
 
 
 def _until(run: RunRecord, whole: Past, iterations: int) -> Past:
@@ -41,29 +43,45 @@ def _until(run: RunRecord, whole: Past, iterations: int) -> Past:
 
 
 def usage(run: RunRecord) -> Usage:
-    """What a run and its child runs had used. For one that did not end it is put together from its events."""
+    """What a run and its child runs had used, and the runs that it went on from.
+
+    For one that did not end it is put together from its events.
+    """
     result = run.result()
     if result is not None and isinstance(result.get("usage"), dict):
         return Usage.from_dict(result["usage"])
-    budgets = run.events(kinds=["budget"])
+    before = Usage.from_dict(run.beginning.get("spent") or {})
+    tree, budgets = _tree(run), run.events(kinds=["budget"])
     # The last budget counts all that came before it, also in the run that this one goes on from.
-    counted, since = (_counted(budgets[-1].data), budgets[-1].time) if budgets else (Usage(), run.started)
-    asked = [call for one in _tree(run) for call in one.model_calls if not call.past]
-    later = [call for call in asked if call.started > since]
-    tokens = counted.tokens + sum(call.tokens_in + call.tokens_out for call in later)
-    written = sum(call.tokens_out for call in asked)
-    costs = [counted.cost_usd, *(call.cost_usd for call in later)]
-    known = [cost for cost in costs if cost is not None]
+    counted, since = (_counted(budgets[-1].data), budgets[-1].time) if budgets else (before, run.started)
+    asked = [call for one in tree for call in one.model_calls if not call.past]
     answered = [call for call in asked if call.seconds is not None and call.error is None]
+    costs = [cost for cost in (before.cost_usd, *(call.cost_usd for call in asked)) if cost is not None]
     return Usage(
-        tokens_in=max(0, tokens - written),
-        tokens_out=min(tokens, written),
-        cost_usd=sum(known) if known else None,
-        seconds=counted.seconds + max(0.0, _seen(run) - since),
-        llm_calls=counted.llm_calls + sum(1 for call in later if call.role == "sub"),
-        model_calls=len(answered),
-        unpriced_calls=sum(1 for call in answered if call.cost_usd is None),
+        tokens_in=before.tokens_in + sum(call.tokens_in for call in asked),
+        tokens_out=before.tokens_out + sum(call.tokens_out for call in asked),
+        cost_usd=sum(costs) if costs else None,
+        seconds=counted.seconds + max(0.0, max(map(_seen, tree)) - since),
+        llm_calls=counted.llm_calls + sum(1 for call in asked if call.role == "sub" and call.started > since),
+        model_calls=before.model_calls + len(answered),
+        unpriced_calls=before.unpriced_calls + sum(1 for call in answered if call.cost_usd is None),
+        cached_calls=before.cached_calls + sum(1 for call in answered if call.cached),
     )
+
+
+def _answered(run: RunRecord) -> dict[str, int]:
+    """How often each model has answered, in a run, in its child runs and in those that it went on from."""
+    made: Counter[str] = Counter()
+    runs, earlier = load(), run
+    while True:
+        for one in _tree(earlier):
+            made.update(call.model for call in one.model_calls if not call.past and call.seconds is not None)
+        if earlier.resumed_from is None:
+            return dict(made)
+        try:
+            earlier = runs.run(earlier.resumed_from)
+        except UnknownRun:
+            return dict(made)
 
 
 def _counted(budget: dict[str, Any]) -> Usage:

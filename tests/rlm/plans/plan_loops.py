@@ -11,6 +11,7 @@ from rlm.plans import PlanLogs, PlanSettings
 from rlm.plans.loop import run_plans
 from rlm.repl.driver import Driver
 from rlm.repl.events import Event
+from rlm.repl.past import Past
 from rlm.signatures import Signature
 
 
@@ -30,12 +31,14 @@ class Loop:
         signature = options.pop("signature", "question: str -> answer: int")
         self.driver = Driver(Signature.of(signature), self.main, pool=pool, observe=self.events.append, **options)
 
-    async def run(self, settings: PlanSettings | None = None, loop_id: str | None = None, **inputs: Any) -> Any:
+    async def run(
+        self, settings: PlanSettings | None = None, loop_id: str | None = None, past: Past | None = None, **inputs: Any
+    ) -> Any:
         given = inputs or {"question": "How many?"}
-        return await run_plans(self.driver, given, settings or self.settings(), models=self.models, loop_id=loop_id)
+        return await run_plans(self.driver, given, settings or self.settings(), past=past, loop_id=loop_id)
 
     def settings(self, **changes: Any) -> PlanSettings:
-        return PlanSettings(**{"logs": self.logs.folder, **changes})
+        return PlanSettings(**{"logs": self.logs.folder, "models": self.models, **changes})
 
     def kinds(self, *wanted: str) -> list[Event]:
         return [one for one in self.events if one.kind in wanted]

@@ -14,15 +14,17 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
+from rlm import traces
 from rlm.cli import ending, rlm
 from rlm.cli.lines import LineView
 from rlm.cli.live import LiveView
 from rlm.cli.state import RunState
 from rlm.plans import Plan, PlanLogs
 from rlm.plans.comparing import compare
-from rlm.plans.plan import CandidateSet, FailedThreshold, Rejection, Scores, Verdict, Weights
+from rlm.plans.plan import CandidateSet, FailedThreshold, Rejection, Scores, Weights
 from rlm.repl.events import Event
 from rlm.results import Failed
+from rlm.signatures import Signature
 from rlm.tasks import TaskError, load
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -39,11 +41,11 @@ def rejected(tmp_path: Path) -> tuple[PlanLogs, CandidateSet]:
     logs = PlanLogs(tmp_path / "plans")
     plans = [Plan(f"first {HOSTILE}", plan_id="aaa1"), Plan("second", plan_id="bbb2")]
     candidates = compare("loop_0052", 1, plans, Weights())
-    logs.compared(candidates)
+    logs.compared(candidates, Signature.of("q -> answer: int, note: str").output_schema())
     for one, outputs in zip(candidates.candidates, ({"answer": 3, "note": HOSTILE}, None), strict=True):
         failed = (FailedThreshold("invariant", "answer > 5", f"not true {HOSTILE}"),)
         about = ("loop_0052", candidates.comparison_set_id, 1, one.rank, one.plan)
-        logs.rejected(Rejection(*about, Verdict(one.plan.plan_id, failed), "run1", {"outputs": outputs}))
+        logs.rejected(Rejection(*about, failed, "run1", {"outputs": outputs}))
     return logs, candidates
 
 
@@ -94,6 +96,45 @@ def test_list_show_and_answer(rejected: tuple[PlanLogs, CandidateSet]) -> None:
     assert json.loads(listed)["answer"]["plan_id"] == "aaa1"
 
 
+def test_an_operators_own_answer_is_checked(rejected: tuple[PlanLogs, CandidateSet], tmp_path: Path) -> None:
+    logs, _ = rejected
+    folder = ("--logs", str(logs.folder))
+    run("escalations", "check", "loop_0052", *folder)
+    prefix = logs.escalations.read()[0]["log_entry_id"][:6]
+    for text, said in (
+        ("{", "is JSON"),
+        ("[1]", "an object"),
+        ('{"answer": 3}', "note"),
+        ('{"answer": "x", "note": ""}', "not of type"),
+        (f"@{tmp_path / 'none'}", "No such file"),
+    ):
+        refused = run("escalations", "approve", prefix, "--answer", text, *folder)
+        assert refused.exit_code == 2
+        assert said in refused.output
+    assert logs.answers.log.read() == []
+    assert run("escalations", "approve", prefix, "--answer", "{}", "--plan", "a", *folder).exit_code == 2
+    (tmp_path / "own.json").write_text('{"answer": 7, "note": "by hand"}')
+    assert run("escalations", "approve", prefix, "--answer", f"@{tmp_path / 'own.json'}", *folder).exit_code == 0
+    (given,) = logs.answers.log.read()
+    assert (given["answer"], given["outputs"]) == ("approve", {"answer": 7, "note": "by hand"})
+    assert "by hand" in run("escalations", "show", prefix, *folder).stdout
+
+
+def test_what_another_program_wrote_amiss_is_named_and_left_out(rejected: tuple[PlanLogs, CandidateSet]) -> None:
+    logs, _ = rejected
+    logs.escalations.path.write_text(f'[{{"log_entry_id": "{HOSTILE[-3:]}"}}]')
+    (entry, *_) = logs.rejections.read()
+    logs.rejections.append({**entry, "plan_id": "aaa1", "failed_thresholds": ["too dear", {"metric": "x"}]})
+    found = run("escalations", "check", "loop_0052", "--logs", str(logs.folder))
+    assert found.exit_code == 0
+    listed = run("escalations", "list", "--logs", str(logs.folder))
+    assert listed.stdout.count("loop_0052") == 1
+    assert "entry 0 is left out" in listed.stderr
+    shown = run("escalations", "show", "", "--logs", str(logs.folder))
+    assert shown.exit_code == 0, shown.output
+    assert "too dear" in shown.stdout
+
+
 def test_what_cannot_be_found_or_read_is_said(tmp_path: Path) -> None:
     missing = run("escalations", "show", "abc", "--logs", str(tmp_path))
     assert missing.exit_code == 2
@@ -118,6 +159,10 @@ def test_rlm_run_shows_candidates_verdicts_and_reasons(monkeypatch: pytest.Monke
     assert "arrivals  389" in answer
     assert "plan        match every arrival" in answer
     assert answer.count("rejected  ") == 2
+    (kept,) = [one for one in traces.load().roots if one.task]
+    shown = run("runs", "show", kept.id).stdout
+    assert "plan 2 rejected: let a smaller model count" in shown
+    assert "plan: let a sm" in shown  # in the list of its child runs
     names = {path.name for path in (tmp_path / "plans").glob("*.json")}
     assert names == {
         "multi_plan_comparison.json",
@@ -149,6 +194,11 @@ def told() -> list[Event]:
         Event("run_ended", "p1", {"ending": "Submitted"}),
         Event("plan_rejected", "loop1", {"rank": 1, "name": HOSTILE, "failed_thresholds": failed}),
         Event("plan_escalated", "loop1", escalated),
+        Event(
+            "operator_awaited",
+            "loop1",
+            {"escalation_id": "e1", "timeout": 90.0, "default": "reject", "logs": f"/logs {HOSTILE}"},
+        ),
         Event("escalation_answered", "loop1", {"answer": "approve", "answered_by": "timeout"}),
         Event("plan_answered", "loop1", {"name": HOSTILE, "accepted_by": "timeout"}),
         Event("run_ended", "loop1", {"ending": "Submitted"}),
@@ -169,6 +219,8 @@ def test_views_show_plans_and_obey_nothing_in_them(kind: str) -> None:
     assert "wanted 0.5, was" in text
     assert "three" in text
     assert "escalated as e1" in text
+    assert "an operator is waited for, 1:30 at most; then: reject" in text
+    assert "rlm escalations show e1 --logs /logs" in text
     assert "nobody answered in time" in text
     assert "\x1b" not in text
     assert "\u202e" not in text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import uuid
 from pathlib import Path
 from typing import Any
@@ -100,7 +102,7 @@ def test_the_entry_fits_the_schema_and_says_what_happened(all_rejected: Files) -
         (ALERT, "operator_review_required", True, True),
         (REGENERATE, "trigger_fallback_procedure", False, True),
         (OFF, "no_further_action_defined", False, False),
-        ({"enabled": True, "strategy": "attempt_regeneration"}, "trigger_fallback_procedure", False, True),
+        ({"enabled": True, "strategy": "regenerate_with_adjusted_weights"}, "trigger_fallback_procedure", False, True),
         ({"enabled": False}, "no_further_action_defined", False, False),
     ],
 )
@@ -157,6 +159,31 @@ def test_the_same_loop_and_set_escalate_once(all_rejected: Files) -> None:
     all_rejected.rejected((LOOP, "set_2", "c"))
     assert all_rejected.detector().check_for_escalation(LOOP) is not None
     assert len(all_rejected.logged()) == 2
+
+
+CHECK = """
+import os, sys
+from rlm.plans import PlanEscalationDetector
+gate, go = os.pipe()
+for _ in range(10):
+    if os.fork() == 0:
+        os.close(go)
+        os.read(gate, 1)  # all begin when the gate is closed
+        found = PlanEscalationDetector(*sys.argv[1:4], {}).check_for_escalation(sys.argv[4])
+        os._exit(7 if found is not None else 0)
+os.close(go)
+os.close(gate)
+print(sorted(os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(10)))
+"""
+
+
+def test_ten_processes_that_check_at_once_escalate_once(all_rejected: Files) -> None:
+    paths = [str(one) for one in (all_rejected.comparison, all_rejected.rejection, all_rejected.escalation)]
+    command = [sys.executable, "-c", CHECK, *paths, LOOP]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    assert done.stdout == f"{[0] * 9 + [7]}\n"
+    (entry,) = all_rejected.logged()
+    assert entry["fallback_triggered"]
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,20 @@ for turn in range(int(sys.argv[2])):
 assert len(log.read()) == total
 """
 
+FULL = """
+import resource, signal, sys
+from rlm.plans import JsonLog, LogError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # as on a disk that has no more room
+log, written = JsonLog(sys.argv[1]), 0
+try:
+    while True:
+        log.append({"number": written, "text": "x" * 300})
+        written += 1
+except LogError as error:
+    print(written, error)
+"""
+
 
 def script(text: str, *arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", text, *map(str, arguments)]
@@ -146,3 +160,15 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(LogError, match="cannot be written"):
         JsonLog(tmp_path / "file" / "log.json").append({"n": 1})
+
+
+def test_a_disk_that_is_full_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    with script(FULL, path) as writer:
+        said, errors = writer.communicate(timeout=100)
+    assert (writer.returncode, errors) == (0, "")
+    written, _, error = said.partition(" ")
+    assert "cannot be written" in error
+    assert [one["number"] for one in JsonLog(path).read()] == list(range(int(written)))
+    assert int(written) > 5
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["log.json", "log.json.lock"]

@@ -299,6 +299,22 @@ async def test_no_more_plans_run_at_once_than_asked_for(make_loop: MakeLoop) -> 
     assert most == 2
 
 
+async def test_plans_that_run_at_once_keep_within_the_whole_budget(make_loop: MakeLoop) -> None:
+    spend = cell("for n in range(100):\n    llm_query(f'again {n}')")
+    small = scripted_lm({"*": "ok"})
+    loop = make_loop(
+        {"*": spend, "Extract": '{"answer": 1}'},
+        sub_model=small,
+        extraction_model=scripted_lm({"*": '{"answer": 1}'}),
+        trigger=FallbackTrigger(max_iterations=2, max_llm_calls=10),
+    )
+    plans = tuple(Plan(f"way {n} number {n}", budget_share=0.8) for n in range(3))
+    result = await loop.run(loop.settings(plans=plans, count=3, parallel=3, fallback=OFF))
+    assert isinstance(result, Failed | Extracted)
+    assert len(small._engine_spec.requests) == 10  # each may use eight, all of them no more than ten
+    assert result.usage.llm_calls == 10
+
+
 async def test_a_large_input_is_sealed_once_for_all_plans(make_loop: MakeLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     loop = make_loop({"*": cell("print(question[:3])\nSUBMIT(answer=len(question))")})
     given: list[Any] = []

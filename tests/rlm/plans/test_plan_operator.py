@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from plan_loops import Loop, cell
 
 from rlm.budgets import FallbackTrigger
 from rlm.cli import rlm
-from rlm.plans import Operator, Plan, PlanLogs, Scores, Thresholds
+from rlm.plans import FallbackConfig, LogError, Operator, Plan, PlanLogs, Scores, Thresholds
 from rlm.plans.answers import AlreadyAnswered, Answers, OperatorAnswer
 from rlm.results import Failed, Submitted
 
@@ -78,6 +79,57 @@ async def test_a_retry_makes_new_plans_with_the_operators_words(make_loop: MakeL
     assert any("An operator says: it is seven" in one for one in loop.asked())
 
 
+async def test_an_operator_can_give_an_answer_of_their_own(make_loop: MakeLoop) -> None:
+    result = await answered_while_waiting(make_loop(WRONG), answer="approve", outputs={"answer": 7})
+    assert isinstance(result, Submitted)
+    assert (result.outputs.answer, result.plan["name"], result.plan["accepted_by"]) == (7, None, "operator")
+    assert len(result.plan["rejected"]) == 2
+
+
+async def test_an_operators_own_answer_has_to_fit_the_signature(make_loop: MakeLoop) -> None:
+    result = await answered_while_waiting(make_loop(WRONG), answer="approve", outputs={"answer": "seven"})
+    assert isinstance(result, Failed)
+    assert "does not fit the signature" in result.reason
+    assert result.partial_outputs == {"answer": 1}
+
+
+async def test_a_log_of_answers_that_is_half_written_is_waited_for(make_loop: MakeLoop) -> None:
+    loop = make_loop(WRONG)
+    settings = loop.settings(plans=PLANS, count=2, thresholds=SEVEN, operator=Operator(timeout=90.0))
+    running = asyncio.create_task(loop.run(settings))
+    entry = await escalation(loop.logs)
+    path = loop.logs.answers.log.path
+    whole = json.dumps([{"escalation_id": entry["log_entry_id"], "answer": "approve"}])
+    path.write_text(whole[:20])  # by hand, and not at once
+    while not any(one.kind == "plan_escalated" for one in loop.events):
+        await asyncio.sleep(0.01)
+    done, _ = await asyncio.wait([running], timeout=0.5)
+    assert not done
+    path.write_text(whole)
+    assert (await running).outputs.answer == 1
+
+
+@pytest.mark.parametrize("entry", [{"answer": "maybe"}, {"answer": "approve", "outputs": [7]}, {}])
+def test_an_answer_that_means_nothing_is_an_error(tmp_path: Path, entry: dict[str, Any]) -> None:
+    answers = Answers(tmp_path / "answers.json")
+    answers.log.append({"escalation_id": "e1", **entry})
+    with pytest.raises(LogError, match="an answer to e1 cannot be read"):
+        answers.to("e1")
+
+
+async def test_an_operator_is_asked_where_nothing_was_to_follow_before(make_loop: MakeLoop) -> None:
+    loop = make_loop(WRONG)
+    off = loop.settings(plans=PLANS, count=2, thresholds=SEVEN, fallback=FallbackConfig(enabled=False))
+    first = await loop.run(off)
+    assert "No fallback is configured" in first.reason
+    settings = dataclasses.replace(off, fallback=FallbackConfig(), operator=Operator(default="approve"))
+    result = await loop.run(settings, loop_id=first.plan["loop_id"])
+    assert (result.outputs.answer, result.plan["accepted_by"]) == (1, "timeout")
+    (entry,) = loop.logs.escalations.read()  # the same one, handed on
+    assert (entry["recommended_action"], entry["operator_alert_flag"]) == ("operator_review_required", True)
+    assert entry["fallback_triggered"]
+
+
 async def test_waiting_costs_no_time_of_the_budget(make_loop: MakeLoop) -> None:
     result = await answered_while_waiting(loop := make_loop(WRONG), answer="retry")
     waited = loop.kinds("escalation_answered")[0].time - loop.kinds("plan_escalated")[0].time
@@ -123,7 +175,7 @@ async def test_an_operator_who_was_not_told_yet_is_told_after_a_restart(make_loo
     loop.logs.escalations.amend("log_entry_id", entry_id, {"fallback_triggered": False, "fallback_details": None})
     await loop.run(settings, loop_id=first.plan["loop_id"])
     assert kept.read_text() == "told;told;"
-    assert loop.logs.escalation(entry_id)["fallback_triggered"]
+    assert [one["fallback_triggered"] for one in loop.logs.escalations.read()] == [True]
 
 
 async def test_a_loop_that_was_stopped_tries_only_what_is_left(make_loop: MakeLoop) -> None:
