@@ -13,8 +13,8 @@ from rlm import __version__
 from . import exits
 
 _COMMANDS = (
-    *("run", "resume", "replay", "fork", "runs", "view", "escalations"),
-    *("check", "init", "models", "schema", "doctor", "completion"),
+    *("run", "batch", "resume", "replay", "fork", "runs", "view", "escalations"),
+    *("eval", "check", "init", "models", "schema", "doctor", "completion"),
 )
 
 

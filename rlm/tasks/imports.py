@@ -21,10 +21,10 @@ def look(folder: Path, reference: str) -> None:
     module, _, name = reference.partition(":")
     if not name.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
         raise ImportProblem(f"{reference!r} is not written as module:name")
-    file = _file_of(folder, module)
+    file = file_of(folder, module)
     if file is None:
         top = module.partition(".")[0]
-        if _file_of(folder, top) is None and not _installed(top):
+        if file_of(folder, top) is None and not _installed(top):
             raise ImportProblem(f"there is no module {module!r}, neither in {folder} nor installed")
         return
     try:
@@ -49,7 +49,7 @@ def fetch(folder: Path, reference: str) -> Any:
         if isinstance(error, ModuleNotFoundError) and error.name in ("dspy", "litellm"):
             raise
         raise ImportProblem(f"{module!r} cannot be imported: {type(error).__name__}: {error}") from error
-    wanted, came = _file_of(folder, module), getattr(found, "__file__", None)
+    wanted, came = file_of(folder, module), getattr(found, "__file__", None)
     if wanted is not None and (came is None or Path(came).resolve() != wanted.resolve()):
         raise ImportProblem(f"the name {module!r} is taken by {came or 'a built-in module'}; rename {wanted}")
     if not hasattr(found, name):
@@ -57,7 +57,8 @@ def fetch(folder: Path, reference: str) -> Any:
     return getattr(found, name)
 
 
-def _file_of(folder: Path, module: str) -> Path | None:
+def file_of(folder: Path, module: str) -> Path | None:
+    """The file of a module beside the task, if it is there."""
     place = folder.joinpath(*module.split("."))
     candidates = (place.with_name(place.name + ".py"), place / "__init__.py")
     return next((one for one in candidates if one.is_file()), None)

@@ -42,9 +42,7 @@ class InputReader:
 
     def read(self, entries: Mapping[str, InputEntry], given: Mapping[str, str], broken: set[str]) -> dict[str, Any]:
         """The typed inputs. `given` are those of the command line; `broken` ones have been reported already."""
-        for name, entry in entries.items():
-            if name not in given:
-                self._note(name, lambda name=name, entry=entry: self._from_entry(name, entry))  # type: ignore[misc]
+        self.values({name: entry for name, entry in entries.items() if name not in given})
         for name, text in given.items():
             self._given[name] = text
             self._note(name, lambda name=name, text=text: self._from_option(name, text))  # type: ignore[misc]
@@ -57,6 +55,12 @@ class InputReader:
             for one in error.problems:
                 self._explain(one.path.split("/")[1:], one.expected, one.got)
         return {name: value for name, value in self._values.items() if name not in self._unknown}
+
+    def values(self, entries: Mapping[str, InputEntry]) -> dict[str, Any]:
+        """What entries say, read but not checked; those that cannot be read are left out, and noted."""
+        for name, entry in entries.items():
+            self._note(name, lambda name=name, entry=entry: self._from_entry(name, entry))  # type: ignore[misc]
+        return dict(self._values)
 
     @property
     def _fields(self) -> dict[str, Field]:

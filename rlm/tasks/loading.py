@@ -13,7 +13,9 @@ from sandbox import Limits
 from ..budgets import FallbackTrigger
 from ..signatures import Signature, SignatureError
 from . import imports
+from .adapters import read_adapter
 from .checks import CheckProblem, read_check
+from .confidence import read_confidence
 from .inputs import InputReader, standard_input
 from .local import local_problems
 from .models import ROLES, Models, choose
@@ -44,7 +46,9 @@ class Recorded:
     """A task as it was when it was run: its file and its inputs may have changed since, or be gone."""
 
     text: str
-    inputs: Mapping[str, Any]
+    inputs: Mapping[str, Any] | None
+    """None: they are read from where the text says."""
+
     models: Mapping[str, str] = field(default_factory=dict)
     budget: Mapping[str, Any] = field(default_factory=dict)
     """What the command line had said in place of the file."""
@@ -101,6 +105,10 @@ class _Loader:
         inputs = self._inputs(written, signature, {str(path[1]) for path in broken if path[0] == "inputs" and path[1:]})
         self._checks(written, signature)
         plans = self._plans(written, signature)
+        adapter, found = read_adapter(written.adapter, self.document, self.folder)
+        self.problems += found
+        scorer, found = read_confidence(written.confidence, self.document, self.folder)
+        self.problems += found
         if signature is None or models is None or trigger is None:
             return None
         limits = written.sandbox.model_dump(exclude={"isolation", "policy"})
@@ -115,6 +123,8 @@ class _Loader:
             tool_references=tuple(written.tools),
             checks=list(written.checks),
             depth=written.depth,
+            scorer=scorer,
+            adapter=adapter,
             plans=plans,
             path=self.path.absolute(),
             source={
@@ -187,7 +197,7 @@ class _Loader:
             return None
 
     def _inputs(self, written: TaskFile, signature: Signature | None, broken: set[str]) -> dict[str, Any]:
-        if self.recorded is not None:
+        if self.recorded is not None and self.recorded.inputs is not None:
             return dict(self.recorded.inputs)
         reader = InputReader(signature, self.folder, self.document, self.read_stdin)
         inputs = reader.read(written.inputs, self.overrides.inputs, broken)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _PREFIX = "local/"
 _PATHS = ("./", "../", "/", "~/")
-_ONLY_LOCAL = frozenset({"backend", "context"})
+_ONLY_LOCAL = frozenset({"backend", "context", "threads"})
 _ONLY_REMOTE = frozenset(
     {"api_base", "api_version", "api_key_env", "reasoning_effort", "model_type", "timeout", "num_retries"}
 )
@@ -56,7 +56,7 @@ def local_problems(models: Models, document: Document, folder: Path, given: Coll
         for option, why in _misplaced(spec).items():
             place = document.key_place((*own, option))
             found.append(document.problem(f"models.{role}.{option} {why}", place))
-        wrong = _wrong(spec, folder) if spec.local else None
+        wrong = wrong_with(spec, folder) if spec.local else None
         if wrong is not None and role in given:
             found.append(TaskProblem(f"the {role} model of the command line", wrong))
         elif wrong is not None:
@@ -65,7 +65,7 @@ def local_problems(models: Models, document: Document, folder: Path, given: Coll
     return found
 
 
-def _wrong(spec: ModelSpec, folder: Path) -> str | None:
+def wrong_with(spec: ModelSpec, folder: Path) -> str | None:
     """An unknown name, no such file, not a model; None if all is well."""
     name = spec.model.removeprefix(_PREFIX)
     try:

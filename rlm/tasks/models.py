@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..models.gauge import Limit
 from .local import is_local, weights_of
 from .schema import ModelEntry, ModelFile, ModelsFile
 
 SCRIPTED = "scripted"
 ROLES = ("main", "sub", "extraction")
+_OURS = {"model", "scripted", "api_key_env", "options", "requests_per_minute", "tokens_per_minute"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,9 @@ class ModelSpec:
 
     weights: Path | None = None
     """The file or folder of a local model; None for the embedded one."""
+
+    limit: Limit | None = None
+    """What its server allows in a minute."""
 
     def lm_options(self) -> dict[str, Any]:
         """Keyword arguments for `dspy.LM`, with the key where a variable was named. Not to be written anywhere."""
@@ -76,7 +81,16 @@ def spec_of(entry: ModelEntry, folder: Path) -> ModelSpec:
     if entry.scripted is not None:
         return ModelSpec(SCRIPTED, scripted=folder / entry.scripted)
     assert entry.model is not None
-    options = entry.model_dump(exclude_none=True, exclude={"model", "scripted", "api_key_env", "options"})
+    options = entry.model_dump(exclude_none=True, exclude=_OURS)
     local = is_local(entry.model)
     weights = weights_of(entry.model, folder) if local else None
-    return ModelSpec(entry.model, {**options, **entry.options}, None, entry.api_key_env, local, weights)
+    limit = Limit(entry.requests_per_minute, entry.tokens_per_minute)
+    return ModelSpec(
+        entry.model,
+        {**options, **entry.options},
+        None,
+        entry.api_key_env,
+        local,
+        weights,
+        limit if limit != Limit() else None,
+    )

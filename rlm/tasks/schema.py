@@ -13,6 +13,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from sandbox import Limits
 
 from ..budgets import FallbackTrigger
+from .confidence import ConfidenceFile
 from .plan_sections import PlansSection
 from .sections import Section as _Section
 from .units import Duration, Size
@@ -111,11 +112,20 @@ class ModelFile(_Section):
     model_type: Literal["chat", "text", "responses"] | None = Field(None, description="Which kind of API.")
     timeout: Duration | None = Field(None, description="How long to wait for a reply: seconds, or `2m`.")
     num_retries: int | None = Field(None, ge=0, description="How often to try again after a transport error.")
-    cache: bool | None = Field(None, description="Whether a reply that is on disk already may be used.")
+    requests_per_minute: float | None = Field(
+        None, gt=0, description="How often it is asked at most, by all that runs on this machine together."
+    )
+    tokens_per_minute: float | None = Field(
+        None, gt=0, description="How many tokens it reads and writes at most, in all that runs on this machine."
+    )
+    cache: bool | None = Field(None, description="Whether a reply that dspy has on disk already may be used.")
     backend: Literal["auto", "mlx", "llamacpp", "transformers"] | None = Field(
         None, description="What runs a local model; `auto` is what `rlm models list` names."
     )
     context: int | None = Field(None, ge=256, description="How much a local model reads at most, in tokens.")
+    threads: int | None = Field(
+        None, ge=1, description="How many threads compute for a local model on llama.cpp; half the processors without."
+    )
     options: dict[str, Any] = Field(default_factory=dict, description="Anything else that `dspy.LM` takes.")
 
     @field_validator("api_key_env")
@@ -167,6 +177,28 @@ class ModelsFile(_Section):
     scripted: str | None = Field(
         None, description="No model at all: replies from this YAML file.", examples=["replies.yaml"]
     )
+
+
+# Adapter -----------------------------------------------------------------------------------------------------------
+
+AdapterName = Literal["chat", "json", "outlines", "two-step"]
+
+
+class AdapterFile(_Section):
+    """An adapter, and the model of its second step."""
+
+    name: AdapterName = Field(description="The adapter.", examples=["two-step"])
+    model: ModelEntry | None = Field(
+        None,
+        description="Makes typed values of the words, for `two-step`; the extraction model unless told.",
+        examples=["openai/gpt-5-nano"],
+    )
+
+    @model_validator(mode="after")
+    def _has_two_steps(self) -> AdapterFile:
+        if self.model is not None and self.name != "two-step":
+            raise ValueError(f"only two-step has a model of its own; leave `model` out for {self.name}")
+        return self
 
 
 # Budget and sandbox ------------------------------------------------------------------------------------------------
@@ -240,6 +272,14 @@ class TaskFile(_Section):
         default_factory=lambda: ModelsFile.model_validate({}),
         description="The model; or one each for main, sub and extraction.",
     )
+    adapter: Annotated[
+        Annotated[AdapterName | None, Tag("<text>")] | Annotated[AdapterFile, Tag("<mapping>")],
+        Discriminator(lambda value: "<mapping>" if isinstance(value, dict | AdapterFile) else "<text>"),
+    ] = Field(
+        None,
+        description="What puts typed questions (`llm_query(..., type=...)`): chat, json, outlines or two-step.",
+        examples=["outlines"],
+    )
     budget: BudgetFile = Field(
         default_factory=lambda: BudgetFile.model_validate({}), description="The limits of the run."
     )
@@ -255,6 +295,9 @@ class TaskFile(_Section):
         default_factory=list,
         description="Python expressions over the outputs that must be true of an answer.",
         examples=[["answer >= 0"]],
+    )
+    confidence: ConfidenceFile | None = Field(
+        None, description="A calibrator for answers that are extracted, and which to accept. See docs/confidence.md."
     )
     plans: PlansFile | None = Field(
         None, description="Several ways to do the task: compared, tried in order and judged. See docs/plans.md."

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sandbox import Limits
 
 from ..budgets import FallbackTrigger
+from ..plans.plan import Plan
 from ..signatures import Signature
 from . import imports
-from .models import Models
+from .adapters import AdapterSpec
+from .models import ROLES, Models
 from .plans import TaskPlans
 from .problems import TaskError, TaskProblem
+
+if TYPE_CHECKING:
+    from ..extraction.confidence import Scorer
 
 
 @dataclass(frozen=True)
@@ -34,10 +39,38 @@ class Task:
 
     checks: list[str] = field(default_factory=list)
     depth: int = 1
+    scorer: Scorer | None = None
+    """What scores extracted answers, if not the formula: a calibrator."""
+
+    adapter: AdapterSpec | None = None
+    """What puts typed questions to the models; None asks for JSON, and holds models that run here to the type."""
+
     plans: TaskPlans | None = None
+    guidance: str | None = None
+    """How to go about it, in words: the approach of one plan, where that alone is run."""
+
     path: Path | None = None
     source: dict[str, Any] | None = None
     """What the task was read from, for the record of its runs: see `loading.Recorded`."""
+
+    def by_plan(self, plan: Plan, *, keep_model: bool = False) -> Task:
+        """The task as one of its plans does it: its approach, tools and model, unless the model is to be kept."""
+        main, others = self.models.main, self.plans.models if self.plans is not None else {}
+        if not keep_model and plan.model is not None:
+            main = getattr(self.models, plan.model) if plan.model in ROLES else others.get(plan.model, main)
+        if not keep_model and plan.temperature is not None and main.scripted is None:
+            main = replace(main, options={**main.options, "temperature": plan.temperature})
+        tools = self.tool_references
+        if plan.tools is not None:
+            tools = tuple(one for one in tools if one.partition(":")[2] in plan.tools)
+        return replace(
+            self,
+            models=replace(self.models, main=main),
+            tool_references=tools,
+            plans=None,
+            guidance=plan.approach,
+            source={**(self.source or {}), "plan": plan.to_dict()},
+        )
 
     @cached_property
     def tools(self) -> dict[str, Callable[..., Any]]:

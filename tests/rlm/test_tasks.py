@@ -525,3 +525,46 @@ def test_sizes(text: Any, size: int) -> None:
 def test_what_is_no_duration_or_size_is_refused(parse: Any, text: str) -> None:
     with pytest.raises(ValueError, match="such as"):
         parse(text)
+
+
+# Adapters ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["chat", "json", "outlines", "two-step"])
+def test_an_adapter_is_named(write: Any, name: str) -> None:
+    task = load(write(GOOD + f"adapter: {name}\n"))
+    assert task.adapter is not None
+    assert (task.adapter.name, task.adapter.model) == (name, None)
+    assert load(write(GOOD)).adapter is None
+
+
+def test_two_step_has_a_model_of_its_own(write: Any) -> None:
+    task = load(write(GOOD + "adapter: {name: two-step, model: {model: openai/gpt-5-nano, temperature: 0}}\n"))
+    assert task.adapter is not None
+    assert task.adapter.model is not None
+    assert (task.adapter.model.model, task.adapter.model.options) == ("openai/gpt-5-nano", {"temperature": 0})
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("xml", "adapter must be 'chat', 'json', 'outlines' or 'two-step', not \"xml\""),
+        ("{name: json, model: openai/gpt-5-nano}", "only two-step has a model of its own"),
+        ("{model: openai/gpt-5-nano}", "adapter.name is missing"),
+        ("{name: two-step, model: ./gone.gguf}", "adapter.model: "),
+        ("{name: two-step, modell: x}", "did you mean"),
+    ],
+)
+def test_an_adapter_that_is_wrong_is_said_where(write: Any, written: str, said: str) -> None:
+    found = problems(write(GOOD + f"adapter: {written}\n"))
+    assert len(found) == 1
+    assert said in found[0]
+    assert ":4:" in found[0]
+
+
+def test_the_schema_for_editors_knows_adapters() -> None:
+    check = jsonschema_rs.validator_for(json_schema())
+    good = {"signature": "doc -> answer", "models": "openai/gpt-5-mini"}
+    assert check.is_valid({**good, "adapter": "two-step"})
+    assert check.is_valid({**good, "adapter": {"name": "two-step", "model": "openai/gpt-5-nano"}})
+    assert not check.is_valid({**good, "adapter": "xml"})

@@ -18,7 +18,7 @@ import rlm.cli
 from rlm import __version__
 from rlm.cli import exits
 
-COMMANDS = ["run", "check", "init", "schema", "doctor", "completion"]
+COMMANDS = ["run", "batch", "check", "init", "schema", "doctor", "completion"]
 HEAVY = ("dspy", "litellm", "pydantic", "rich", "yaml", "sandbox.session")
 
 

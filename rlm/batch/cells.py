@@ -1,0 +1,38 @@
+"""Cells of a CSV file as typed inputs: text where the signature takes text, and otherwise what it says as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any
+
+from ..signatures import Signature
+
+_READINGS: tuple[Callable[[str], Any], ...] = (
+    str,
+    json.loads,
+    lambda text: json.loads(text.strip().lower()),  # TRUE and NULL, as spreadsheets write them
+    lambda text: None if not text.strip() else json.loads(""),
+)
+
+
+class Cells:
+    """Reads the cells of one file for one signature."""
+
+    def __init__(self, signature: Signature) -> None:
+        # A signature of each input alone: what checks its values is made once, not once a cell.
+        self._alone = {one.name: dataclasses.replace(signature, inputs=(one,)) for one in signature.inputs}
+
+    def typed(self, name: str, text: str) -> Any:
+        """What a cell says, as the signature wants it; the text itself where it does not fit, for the message."""
+        alone = self._alone.get(name)
+        for read in _READINGS if alone is not None else ():
+            try:
+                value = read(text)
+                assert alone is not None
+                alone.check_inputs({name: value})
+            except (ValueError, RecursionError):
+                continue
+            return value
+        return text

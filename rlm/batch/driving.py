@@ -1,0 +1,153 @@
+"""A batch, driven: items go from their source to the engine, what becomes of them into the ledger and the results."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from .engine import Engine
+from .items import Item
+from .ledger import Ledger
+from .outcome import ENDINGS, Outcome
+from .problems import Unfit
+from .reading import Source, lease_of
+from .results import Results
+
+LOSSES = 3
+BAD = ("Failed", "Lost")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """When a batch ends before all is done."""
+
+    max_cost: float | None = None
+    """In dollars, for the whole batch: when it is reached, no more items are started."""
+
+    fail_on_error: float | None = None
+    """The share of all items, from 0 to 1, that may end badly."""
+
+    losses: int = LOSSES
+    """How often the worker of an item may be lost before the item is given up."""
+
+
+class Batch:
+    """One batch. `prepare` first, then iterate over `run`; `stop` may be called from a signal handler."""
+
+    def __init__(self, source: Source, ledger: Ledger, rules: Rules | None = None) -> None:
+        self.rules = rules or Rules()
+        self.total = 0
+        self.endings: dict[str, int] = dict.fromkeys(ENDINGS, 0)
+        """How many items have ended how, earlier sessions included."""
+
+        self.cost_usd: float | None = None
+        self.why: str | None = None
+        """Why no more items are started, if that is so."""
+
+        self.running: dict[str, tuple[int, Item]] = {}
+        """The items that the engine has, by key, with their numbers."""
+
+        self._source, self._ledger = source, ledger
+        self._again: deque[tuple[int, Item]] = deque()
+        self._fed: Iterator[tuple[int, Item]] = iter(())
+
+    @property
+    def done(self) -> int:
+        """How many items have ended, earlier sessions included."""
+        return sum(self.endings.values())
+
+    @property
+    def bad(self) -> int:
+        """How many items have ended badly."""
+        return sum(self.endings[ending] for ending in BAD)
+
+    @property
+    def failing(self) -> bool:
+        """Whether more items have ended badly than may."""
+        share = self.rules.fail_on_error
+        return self.bad > (share or 0.0) * self.total
+
+    def prepare(self, *, retry_failed: bool = False, look: Callable[[Item, object], None] | None = None) -> None:
+        """Read and check everything once; `look` is shown each item and its task. Raises `TaskError`."""
+
+        def entries() -> Iterator[tuple[str, str, float]]:
+            for item, base, digest in self._source.checked():
+                if look is not None:
+                    look(item, base.task)
+                yield digest, item.name, lease_of(base)
+
+        self.total = self._ledger.begin(entries())
+        if retry_failed:
+            self._ledger.forget(BAD)
+
+    def run(self, engine: Engine, results: Results) -> Iterator[Outcome]:
+        """Run what is missing, and yield what becomes of each item once it is written down."""
+        totals = self._ledger.totals()
+        self.endings |= {ending: one.count for ending, one in totals.items()}
+        costs = [one.cost_usd for one in totals.values() if one.cost_usd is not None]
+        self.cost_usd = sum(costs) if costs else None
+        self._fed = self._missing()
+        self._judge()
+        return self._run(engine, results)
+
+    def _run(self, engine: Engine, results: Results) -> Iterator[Outcome]:
+        while True:
+            for outcome in engine.run(self._items()):
+                if outcome.key not in self.running:
+                    continue  # left over from a batch that was broken off on the same engine
+                number, item = self.running.pop(outcome.key)
+                if outcome.stop:
+                    raise Unfit(outcome.error or "a machine lacks what every item needs")
+                settled = self._settled(outcome, number, item)
+                if settled is not None and results.write(number, settled):
+                    self._count(settled)
+                    yield settled
+            if not self._again or self.why is not None:
+                return
+
+    def stop(self, why: str) -> None:
+        """Start no more items. What runs goes on to its end."""
+        self.why = self.why or why
+
+    def _missing(self) -> Iterator[tuple[int, Item]]:
+        for number, item in enumerate(self._source.read(), 1):
+            found = self._ledger.to_do(number)
+            if found is not None:
+                yield number, replace(item, key=found[0], lease=found[1])
+
+    def _items(self) -> Iterator[Item]:
+        """What the engine is given, when it has room for more."""
+        while self.why is None:
+            following = self._again.popleft() if self._again else next(self._fed, None)
+            if following is None:
+                return
+            number, item = following
+            self._ledger.lease(item.key, item.lease)
+            self.running[item.key] = (number, item)
+            yield item
+
+    def _settled(self, outcome: Outcome, number: int, item: Item) -> Outcome | None:
+        """The outcome, if that is the end of it; None where the item is tried again."""
+        if outcome.ending != "Lost":
+            return outcome
+        losses = self._ledger.lose(item.key)
+        if losses < self.rules.losses:
+            self._again.append((number, replace(item, alone=True)))
+            return None
+        error = f"given up after {losses} workers were lost with it; the last time, {outcome.error}"
+        return replace(outcome, error=error)
+
+    def _count(self, outcome: Outcome) -> None:
+        self.endings[outcome.ending] += 1
+        cost = ((outcome.result or {}).get("usage") or {}).get("cost_usd")
+        if cost is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + cost
+        self._judge()
+
+    def _judge(self) -> None:
+        most, share = self.rules.max_cost, self.rules.fail_on_error
+        if most is not None and (self.cost_usd or 0.0) >= most and self.done < self.total:
+            self.stop(f"it has cost ${self.cost_usd or 0.0:.4f}, and --max-cost is ${most:.4f}")
+        if share is not None and self.failing:
+            self.stop(f"{self.bad:,} of {self.total:,} items failed, and --fail-on-error is {share:g}")

@@ -1,0 +1,182 @@
+"""What a batch is made of: task files, lines of tasks, or one task over many rows; read one at a time."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..tasks import TaskError, TaskProblem
+from ..tasks.places import read
+from ..tasks.schema import SOURCES
+from . import keys
+from .binding import Base, Binder, checked
+from .cells import Cells
+from .items import Item
+from .rows import JSONL, Row, read_objects, read_rows
+
+YAML = (".yaml", ".yml")
+NAMES = ("id", "name")
+"""Columns that name a row, unless they are inputs."""
+
+_FROM_FILE = ":file"
+_MOST_PROBLEMS = 20
+_FILES_KEPT = 100
+_SLACK_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One item as it was read; its key is not known yet."""
+
+    item: Item
+    where: str
+    """File and line, for messages."""
+
+    what: str = "input"
+    """What its inputs are called there."""
+
+
+class Source:
+    """Where the items of a batch come from. It can be read more than once, and holds none of them."""
+
+    def __init__(
+        self,
+        files: Sequence[Path],
+        over: Path | None = None,
+        *,
+        binder: Binder | None = None,
+        skip: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> None:
+        """`over` has the rows for one task file; `skip` names columns of it to pass over; `limit` is how many items."""
+        self._files, self._over, self._skip, self._limit = list(files), over, frozenset(skip), limit
+        self._binder = binder or Binder()
+        self._digests: tuple[Base | None, str, dict[str, str]] = (None, "", {})
+        for path in self._files:
+            if path.suffix.lower() not in (*YAML, *JSONL):
+                raise TaskError([TaskProblem(str(path), "is neither a task file (.yaml) nor lines of tasks (.jsonl)")])
+        if over is not None and (len(self._files) != 1 or self._files[0].suffix.lower() not in YAML):
+            raise TaskError([TaskProblem("--over", "takes the rows for one task file; give exactly one .yaml")])
+
+    def read(self) -> Iterator[Item]:
+        """The items, without keys and unchecked but for what it takes to read them."""
+        return (found.item for found in self._limited())
+
+    def checked(self) -> Iterator[tuple[Item, Base, str]]:
+        """The items with their tasks and hashes. `TaskError` says all that is wrong, as far as a person would read."""
+        problems: list[TaskProblem] = []
+        for found in self._limited():
+            try:
+                base = self._binder.base(found.item)
+                values = self._binder.values(base, replace(found.item, name=found.where))
+                checked(base, values, found.where, found.what)
+                made = found.item, base, self._digest(base, found.item, values)
+            except TaskError as error:
+                problems += error.problems
+                if len(problems) >= _MOST_PROBLEMS:
+                    problems.append(TaskProblem("rlm batch", "there may be more; these come first"))
+                    break
+                continue
+            if not problems:
+                yield made
+        if problems:
+            raise TaskError(replace(one, order=(index, 0)) for index, one in enumerate(problems))
+
+    def _digest(self, base: Base, item: Item, values: dict[str, Any]) -> str:
+        if self._digests[0] is not base:
+            self._digests = (base, keys.base_digest(base), {})
+        _, digest, shared = self._digests
+        hashes = {}
+        for name, value in values.items():
+            if name in item.inputs:
+                hashes[name] = keys.value_digest(value)
+            else:
+                shared[name] = hashes[name] = shared.get(name) or keys.value_digest(value)
+        return keys.item_digest(digest, hashes)
+
+    def _limited(self) -> Iterator[Found]:
+        return itertools.islice(self._found(), self._limit)
+
+    def _found(self) -> Iterator[Found]:
+        for path in self._files:
+            if self._over is not None:
+                yield from self._rows(path, self._over)
+            elif path.suffix.lower() in YAML:
+                yield Found(from_file(path, str(path)), str(path))
+            else:
+                yield from self._lines(path)
+
+    def _rows(self, path: Path, over: Path) -> Iterator[Found]:
+        task = from_file(path, "")
+        base = self._binder.base(task)
+        inputs = {one.name for one in base.signature.inputs}
+        cells = Cells(base.signature)
+        as_csv = over.suffix.lower() == ".csv"
+        named = next((name for name in NAMES if name not in inputs), None)
+        for row in read_rows(over):
+            values = {name: value for name, value in row.values.items() if name not in self._skip}
+            name = str(values.pop(named)) if named in values else f"row {row.number}"
+            given = {}
+            for column, value in values.items():
+                if as_csv and column.endswith(_FROM_FILE):
+                    given[column.removesuffix(_FROM_FILE)] = _beside(over, {"file": value})
+                else:
+                    given[column] = _plain(cells.typed(column, value)) if as_csv else _beside(over, value)
+            item = replace(task, name=name, inputs=given)
+            yield Found(item, row.where, "column" if as_csv else "input")
+
+    def _lines(self, path: Path) -> Iterator[Found]:
+        prefix = "line " if len(self._files) == 1 else f"{path}:"
+        files: dict[str, Item] = {}
+        for row in read_objects(path):
+            if len(files) > _FILES_KEPT:
+                files.clear()
+            yield _line(row, path, f"{prefix}{row.where.rpartition(':')[2]}", files)
+
+
+def from_file(path: Path, name: str) -> Item:
+    """The item of a task file, without a key."""
+    document = read(path)
+    task = document.value if isinstance(document.value, dict) else {}
+    return Item("", name, task, str(path.absolute().parent), {}, path.name, document.text)
+
+
+def lease_of(base: Base) -> float:
+    """How long an item may be with a worker: far longer than its budget lets it run."""
+    most = base.task.trigger.max_duration
+    return 2 * most + _SLACK_S if math.isfinite(most) else 7 * 24 * 3600.0
+
+
+def _line(row: Row, path: Path, name: str, files: dict[str, Item]) -> Found:
+    values = dict(row.values)
+    name = str(next((values.pop(one) for one in NAMES if one in values), name))
+    if "task" not in values:
+        return Found(Item("", name, values, str(path.absolute().parent), {}, path.name), row.where)
+    task, inputs = values.pop("task"), values.pop("inputs", {})
+    if values or not isinstance(inputs, dict) or not isinstance(task, str | dict):
+        message = 'is not {"task": FILE or TASK, "inputs": {...}, "id": NAME}, and no task either'
+        raise TaskError([TaskProblem(row.where, message)])
+    if isinstance(task, dict):
+        item = Item("", name, task, str(path.absolute().parent), inputs, path.name)
+    else:
+        if task not in files:
+            files[task] = from_file(path.parent / task, task)
+        item = replace(files[task], name=name, inputs=inputs)
+    return Found(item, row.where)
+
+
+def _beside(rows: Path, value: Any) -> Any:
+    """An input of a row. Files that a row names are looked for beside the rows."""
+    for kind in ("file", "json"):
+        if isinstance(value, dict) and isinstance(value.get(kind), str):
+            return {**value, kind: str(rows.absolute().parent / value[kind])}
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """A value that means itself, also where it looks like the name of a file."""
+    return {"value": value} if isinstance(value, dict) and any(name in value for name in SOURCES) else value

@@ -1,0 +1,105 @@
+"""What a worker does, in whatever process an engine has put it: it makes a task of an item, and runs it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from dataclasses import replace
+
+from ..repl.events import Observer, all_of, ignore
+from ..results import Failed, Submitted
+from ..tasks import TaskError
+from .binding import Binder
+from .engine import Setting
+from .items import Item
+from .outcome import Ending, Outcome, lost
+
+_BASES = 64
+_setting = Setting()
+_binder: Binder | None = None
+_observe: Observer | None = None
+_prepared = False
+
+
+def prepare(setting: Setting) -> None:
+    """Tell this process, once and before its first item, what all items share: pace, cache, where runs are recorded."""
+    global _setting, _binder, _observe, _prepared
+    if setting.home is not None:
+        os.environ["RLM_HOME"] = setting.home
+    if setting.traffic is not None:
+        from ..models.traffic import Traffic, use
+
+        use(Traffic(**setting.traffic))
+    _setting, _binder, _observe, _prepared = setting, None, None, True
+
+
+async def run_item(item: Item) -> Outcome:
+    """Run one item to its ending. Many may run at once in one event loop. Raises only what ends this process."""
+    began = time.monotonic()
+    try:
+        made = await _run(item)
+    except Exception as error:  # of a tool's import, or a fault of ours: the other items go on
+        made = Outcome(item.key, item.name, "Failed", error=f"{type(error).__name__}: {error}")
+    return replace(made, seconds=time.monotonic() - began, worker=worker_name())
+
+
+async def _run(item: Item) -> Outcome:
+    from sandbox.errors import IsolationUnavailable
+    from sandbox.isolation.probe import choose_tier
+
+    from ..running import HOPELESS, Causes, run_task
+
+    try:
+        task = _own_binder().bind(item)
+        choose_tier(task.isolation)
+    except TaskError as error:
+        return Outcome(item.key, item.name, "Failed", error="; ".join(str(one) for one in error.problems))
+    except IsolationUnavailable as error:
+        return lost(item.key, item.name, f"{error} (on {worker_name()})", stop=True)
+    causes = Causes()
+    result = await run_task(task, observe=all_of(_own_observer(), causes))
+    _forget_history()
+    if isinstance(result, Failed) and causes.last in HOPELESS:
+        return lost(item.key, item.name, f"{item.name}: {result.reason} (on {worker_name()})", stop=True)
+    reason = str(result.reason) if isinstance(result, Failed) else None
+    ending: Ending = "Failed"
+    if not isinstance(result, Failed):
+        ending = "Submitted" if isinstance(result, Submitted) else "Extracted"
+    return Outcome(item.key, item.name, ending, result.to_dict(), reason, run_id=result.run_id)
+
+
+def worker_name() -> str:
+    """This process, for people: machine and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def _forget_history() -> None:
+    """Drop what dspy keeps of the last 10,000 requests for people to look at: nobody can, in a worker."""
+    if _prepared:
+        from dspy.clients.base_lm import GLOBAL_HISTORY
+
+        GLOBAL_HISTORY.clear()
+
+
+def _own_binder() -> Binder:
+    global _binder
+    if _binder is None:
+        _binder = Binder(_setting.models, _setting.budget, keep=_BASES)
+    return _binder
+
+
+def _own_observer() -> Observer:
+    """What watches the runs: the everyday writer of this process, unless the batch is not recorded; and telemetry."""
+    global _observe
+    if _observe is None:
+        from ..traces.everyday import OFF, everyday
+
+        writer = everyday() if _setting.trace else ignore
+        spans = ignore
+        if os.environ.get("RLM_OTEL", "").strip().lower() not in ("", *OFF):
+            from ..telemetry import spans as make_spans
+
+            spans = make_spans()
+        _observe = all_of(writer, spans)
+    return _observe

@@ -1,0 +1,202 @@
+"""How a batch is shown while it goes on: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
+
+from .words import count, duration, money, one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..batch.driving import Batch
+    from ..batch.outcome import Outcome
+    from ..batch.results import Mended
+
+_LATELY = 200
+_EVERY_S = 10.0
+_STYLES = {"Submitted": "green", "Extracted": "yellow", "Failed": "red", "Lost": "magenta"}
+
+
+class BatchView(Protocol):
+    """Shows a batch to somebody."""
+
+    def note(self, mended: Mended, path: Path) -> None:
+        """Called before it starts, with what was done to the results file."""
+
+    def start(self, batch: Batch) -> None:
+        """Called when it starts."""
+
+    def update(self, batch: Batch, outcome: Outcome) -> None:
+        """Called for each item that has ended."""
+
+    def say(self, text: str) -> None:
+        """Called when there is something to be told."""
+
+    def stop(self, batch: Batch) -> None:
+        """Called after it, however it ended."""
+
+
+def choose_view(quiet: bool) -> BatchView:
+    """The view for where standard error goes."""
+    if quiet:
+        return SilentView()
+    if not sys.stderr.isatty():
+        return LinesView(sys.stderr)
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return LinesView(sys.stderr) if console.is_dumb_terminal else BarView(console)
+
+
+class Speed:
+    """How fast items have ended lately."""
+
+    def __init__(self) -> None:
+        self._ends: deque[float] = deque(maxlen=_LATELY)
+
+    def take(self) -> None:
+        """Note that one has ended now."""
+        self._ends.append(time.monotonic())
+
+    def rate(self) -> float | None:
+        """Items a second, once that can be said."""
+        if len(self._ends) < 2 or self._ends[-1] <= self._ends[0]:
+            return None
+        return (len(self._ends) - 1) / (time.monotonic() - self._ends[0])
+
+    def facts(self, batch: Batch) -> list[str]:
+        """Rate, cost and time left, as far as they are known."""
+        rate, made = self.rate(), []
+        if rate is not None:
+            made.append(f"{rate:.1f}/s" if rate >= 0.1 else f"{rate * 60:.1f}/min")
+        if batch.cost_usd is not None:
+            made.append(money(batch.cost_usd))
+        if rate and batch.why is None and batch.done < batch.total:
+            made.append(f"{duration((batch.total - batch.done) / rate)} left")
+        return made
+
+
+class LinesView:
+    """Writes a line at the start, at the end, and every few seconds."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._speed, self._said = stream, Speed(), time.monotonic()
+
+    def note(self, mended: Mended, path: Path) -> None:
+        """Say what was done to the results file."""
+        for text in mended_lines(mended, path):
+            self.say(text)
+
+    def start(self, batch: Batch) -> None:
+        """Say how much there is to do."""
+        self.say(begin_line(batch))
+
+    def update(self, batch: Batch, outcome: Outcome) -> None:
+        """Say how far it is, if that was not said lately."""
+        self._speed.take()
+        if time.monotonic() - self._said >= _EVERY_S:
+            self._say_state(batch)
+
+    def say(self, text: str) -> None:
+        """Write a line."""
+        self._said = time.monotonic()
+        self._stream.write(text + "\n")
+        self._stream.flush()
+
+    def stop(self, batch: Batch) -> None:
+        """Say how far it came."""
+        self._say_state(batch)
+
+    def _say_state(self, batch: Batch) -> None:
+        endings = [f"{number:,} {ending.lower()}" for ending, number in batch.endings.items() if number]
+        self.say(", ".join([f"{batch.done:,} of {batch.total:,} done", *self._speed.facts(batch), *endings]))
+
+
+class BarView:
+    """Draws a bar, with rate, cost, endings and the time left."""
+
+    def __init__(self, console: Console) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._speed, self._console = Speed(), console
+        columns = (BarColumn(bar_width=30), TextColumn("{task.description}", markup=True))
+        self._bar = Progress(*columns, console=console, refresh_per_second=4)
+        self._task: Any = None
+
+    def note(self, mended: Mended, path: Path) -> None:
+        """Say what was done to the results file."""
+        for text in mended_lines(mended, path):
+            self.say(text)
+
+    def start(self, batch: Batch) -> None:
+        """Begin to draw."""
+        self.say(begin_line(batch))
+        self._task = self._bar.add_task(self._text(batch), total=batch.total, completed=batch.done)
+        self._bar.start()
+
+    def update(self, batch: Batch, outcome: Outcome) -> None:
+        """Draw how far it is; what failed is said above the bar."""
+        self._speed.take()
+        if outcome.error is not None:
+            self.say(f"{one_line(outcome.name, 40)}: {one_line(outcome.error, 160)}")
+        self._bar.update(self._task, completed=batch.done, total=batch.total, description=self._text(batch))
+
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        self._console.print(text, markup=False, highlight=False)
+
+    def stop(self, batch: Batch) -> None:
+        """Take the bar away."""
+        self._bar.stop()
+
+    def _text(self, batch: Batch) -> str:
+        endings = " ".join(
+            f"[{_STYLES[ending]}]{number:,} {ending.lower()}[/]" for ending, number in batch.endings.items() if number
+        )
+        return " · ".join(
+            [f"{batch.done:,} of {batch.total:,}", *self._speed.facts(batch), *([endings] if endings else [])]
+        )
+
+
+class SilentView:
+    """Shows nothing."""
+
+    def note(self, mended: Mended, path: Path) -> None:
+        """Say nothing."""
+
+    def start(self, batch: Batch) -> None:
+        """Say nothing."""
+
+    def update(self, batch: Batch, outcome: Outcome) -> None:
+        """Say nothing."""
+
+    def say(self, text: str) -> None:
+        """Say nothing."""
+
+    def stop(self, batch: Batch) -> None:
+        """Say nothing."""
+
+
+def begin_line(batch: Batch) -> str:
+    """How much there is to do."""
+    done = f"; {batch.done:,} of them are done already" if batch.done else ""
+    return count(batch.total, "item") + done
+
+
+def mended_lines(mended: Mended, path: Path) -> list[str]:
+    """What was done to the results file, where anybody would want to know."""
+    made = []
+    if mended.torn:
+        made.append(f"{path}: the last line was not finished and was taken away")
+    if mended.replaced:
+        made.append(f"{path}: {count(mended.replaced, 'line')} of items that are done anew taken out")
+    if mended.moved:
+        made.append(f"{path}: {count(mended.moved, 'line')} renamed, as the items have moved")
+    if mended.restored:
+        made.append(f"{path}: {count(mended.restored, 'line')} missing, put in from the ledger")
+    return made

@@ -1,0 +1,183 @@
+"""A batch on the command line: made ready, driven under a view, and summed up; Ctrl-C lets what runs finish."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from ..batch.binding import Binder
+from ..batch.driving import Batch, Rules
+from ..batch.engine import Engine, EngineError, Setting
+from ..batch.ledger import Ledger, SameName, ledger_path
+from ..batch.problems import BatchTaken, ForeignResults, NoRoom, Unfit
+from ..batch.reading import Source
+from ..batch.results import Results
+from ..home import home
+from ..tasks import Overrides, Task
+from . import environment, exits
+from .batch_summary import Summary, show
+from .batch_views import BatchView, choose_view
+from .otel import telemetry
+from .words import count
+
+
+def run_batch(files: Sequence[str], said: Overrides, options: Mapping[str, Any], output: IO[str]) -> int:
+    """Run a batch, with what was said by the options; its exit code. `output` is where the summary goes."""
+    telemetry()  # that it cannot be had is said here, not by every worker
+    paths, over = [Path(one) for one in files], Path(options["over"]) if options["over"] else None
+    results_path = Path(options["output"]) if options["output"] else default_output(paths, over)
+    rules = Rules(options["max_cost"], options["fail_on_error"])
+    binder = Binder(said.models, said.budget)
+    source = Source(paths, over, binder=binder, skip=options["skip"], limit=options["limit"])
+    with contextlib.ExitStack() as stack, _explained(results_path):
+        ledger = Ledger(ledger_path(home(), results_path))
+        stack.callback(ledger.close)
+        batch, needs = Batch(source, ledger, rules), _Needs()
+        batch.prepare(retry_failed=options["retry_failed"], look=needs.look)
+        results = Results(results_path, ledger)
+        stack.callback(results.close)
+        view = choose_view(options["quiet"])
+        done = sum(one.count for one in ledger.totals().values())
+        view.note(results.mended, results_path)
+        engine = _engine(_setting(said, options["cache"]), options, needs, ledger, batch.total - done)
+        stack.callback(engine.close)
+        interrupts = _Interrupts(batch, view)
+        with interrupts:
+            _drive(batch, engine, results, view)
+            interrupts.over = True
+            show(Summary.of(batch, ledger, results_path), output, as_json=options["as_json"])
+            if interrupts.count:
+                click.echo(how_to_go_on(batch), err=True)
+        return exits.INTERRUPTED if interrupts.count else _code(batch)
+
+
+def default_output(files: Sequence[Path], over: Path | None) -> Path:
+    """Where the results go, unless told: beside the rows or the tasks."""
+    if over is not None:
+        return over.with_name(f"{files[0].stem}.{over.stem}.results.jsonl")
+    if len(files) == 1:
+        return files[0].with_name(f"{files[0].stem}.results.jsonl")
+    return files[0].with_name("tasks.results.jsonl")
+
+
+def how_to_go_on(batch: Batch) -> str:
+    """What to do after an interruption."""
+    command = shlex.join(["rlm", *sys.argv[1:]])
+    done = f"{batch.done:,} of {batch.total:,} items are done"
+    return f"Interrupted: {done}. The same command goes on from there:\n  {command}"
+
+
+class _Needs:
+    """What the tasks of a batch need, looked at once for each kind of task."""
+
+    def __init__(self) -> None:
+        self.local = False
+        self._seen: set[tuple[str, str]] = set()
+        self._last: object = None
+
+    def look(self, item: object, task: Any) -> None:
+        """Raise if a task cannot be run here."""
+        if task is self._last:
+            return
+        self._last = task
+        assert isinstance(task, Task)
+        _ = task.tools  # imported now: a mistake in them is a mistake in the file
+        models = task.models
+        self.local = self.local or any(one.local for one in (models.main, models.sub, models.extraction))
+        kind = (task.isolation, repr((task.models, task.plans and task.plans.models)))
+        if kind not in self._seen:
+            environment.require(task)
+            self._seen.add(kind)
+
+
+def _setting(said: Overrides, cache: Any) -> Setting:
+    from ..models.traffic import pace_path
+
+    traffic = {"pace": str(pace_path()), "cache_mode": cache or "off"}
+    return Setting(dict(said.models), dict(said.budget), home=str(home()), traffic=traffic)
+
+
+def _engine(setting: Setting, options: Mapping[str, Any], needs: _Needs, ledger: Ledger, left: int) -> Engine:
+    from ..batch.local import AT_ONCE, LocalEngine, processors
+
+    at_once = options["at_once"] or AT_ONCE
+    if options["engine"] == "ray":
+        from ..batch.ray import RayEngine
+
+        return RayEngine(setting, address=options["ray_address"], workers=options["workers"], at_once=at_once)
+    # Each process would load a local model anew.
+    workers = options["workers"] or (1 if needs.local else min(processors(), max(1, left)))
+    return LocalEngine(setting, workers=workers, at_once=at_once, log=ledger.path.with_suffix(".log"))
+
+
+def _drive(batch: Batch, engine: Engine, results: Results, view: BatchView) -> None:
+    """Run the batch under a view, to its end or until a second Ctrl-C."""
+    try:
+        outcomes = batch.run(engine, results)
+        view.start(batch)
+        for outcome in outcomes:
+            view.update(batch, outcome)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        view.stop(batch)
+
+
+class _Interrupts:
+    """Ctrl-C while it is entered: the first asks the batch to stop, the second does not ask."""
+
+    def __init__(self, batch: Batch, view: BatchView) -> None:
+        self.count = 0
+        self.over = False
+        """Nothing runs any more: what came is told, and a further one does not keep it from being told."""
+
+        self._batch, self._view = batch, view
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> None:
+        with contextlib.suppress(ValueError):  # not the main thread: then signals go elsewhere, too
+            for one in (signal.SIGINT, signal.SIGTERM):
+                self._before[one] = signal.signal(one, self._take)
+
+    def __exit__(self, *error: object) -> None:
+        for one, old in self._before.items():
+            signal.signal(one, old)
+
+    def _take(self, *_: object) -> None:
+        if self.over:
+            return
+        self.count += 1
+        if self.count > 1:
+            raise KeyboardInterrupt
+        self._batch.stop("it was interrupted")
+        running = count(len(self._batch.running), "item")
+        with contextlib.suppress(RuntimeError):  # it came while something was being written
+            self._view.say(f"Interrupted: {running} under way, let finish; Ctrl-C again ends at once.")
+
+
+@contextlib.contextmanager
+def _explained(results: Path) -> Iterator[None]:
+    """What keeps a batch from going on, as the command line says it."""
+    try:
+        yield
+    except (BatchTaken, ForeignResults, SameName) as error:
+        raise click.UsageError(str(error)) from None
+    except NoRoom as error:
+        advice = f"What was done before is kept. Make room, and the same command goes on: {results}"
+        raise exits.EnvironmentProblem(f"{error}. {advice}") from None
+    except Unfit as error:
+        raise exits.EnvironmentProblem(f"the batch was stopped: {error}") from None
+    except EngineError as error:
+        raise exits.EnvironmentProblem(f"{error}. What was done before is kept.") from None
+
+
+def _code(batch: Batch) -> int:
+    unfinished = batch.why is not None and batch.done < batch.total
+    return exits.NO_ANSWER if batch.failing or unfinished else exits.ANSWERED

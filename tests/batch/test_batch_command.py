@@ -1,0 +1,226 @@
+"""`rlm batch` as people use it: the example, Ctrl-C once and twice, what is refused, what is shown."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import io
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, ClassVar
+
+import batch_story
+import pytest
+from rich.console import Console
+
+from rlm.batch.driving import Batch
+from rlm.batch.ledger import Ledger, ledger_path
+from rlm.batch.outcome import Outcome
+from rlm.cli import exits
+from rlm.cli import rlm as group
+from rlm.cli.batch_views import BarView, LinesView
+from rlm.home import home
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "batch"
+SLOW = """\
+main:
+  - |
+    ```python
+    while True:
+        pass
+    ```
+"""
+
+
+def _rlm(*arguments: object) -> int:
+    return exits.guard(group, ["batch", *map(str, arguments)])
+
+
+def _start(*arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "rlm.cli", "batch", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_the_example_gives_a_line_a_row_and_a_summary(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = Path(shutil.copytree(EXAMPLE, tmp_path / "batch"))
+    arguments = (folder / "task.yaml", "--over", folder / "rows.csv", "--workers", 1)
+    assert _rlm(*arguments) == exits.NO_ANSWER
+    shown = capfd.readouterr()
+    results = folder / "task.rows.results.jsonl"
+    found = {one["item"]: one for one in map(json.loads, results.read_text().splitlines())}
+    assert found.keys() == {"anna", "dora", "fog", "maren"}
+    assert found["anna"]["outputs"] == {"ship": "Anna Kristina", "tons": 638, "fits": False}
+    assert found["dora"]["outputs"]["fits"] is True
+    assert found["fog"]["ending"] == "Failed"
+    assert "Submitted      3   75.0%" in shown.out
+    assert "no value was found for tons, fits" in shown.out
+    assert str(results) in shown.out
+    assert "4 of 4 done" in shown.err
+
+    # Again: nothing is run, and the summary is the same but for what may fail.
+    before = results.read_bytes()
+    assert _rlm(*arguments, "--fail-on-error", 0.5, "--json", "-q") == exits.ANSWERED
+    again = capfd.readouterr()
+    assert results.read_bytes() == before
+    assert again.err == ""
+    summary = json.loads(again.out)
+    assert (summary["total"], summary["left"]) == (4, 0)
+    assert {ending: one["count"] for ending, one in summary["endings"].items()} == {"Submitted": 3, "Failed": 1}
+    assert summary["errors"][0]["item"] == "fog"
+
+
+def test_ctrl_c_lets_what_runs_finish_and_says_how_to_go_on(tmp_path: Path) -> None:
+    folder = batch_story.write_folder(tmp_path, 200)
+    results = folder / "results.jsonl"
+    arguments = (folder / "task.yaml", "--over", folder / "rows.csv", "-o", results, "--workers", 1, "--at-once", 2)
+    driver = _start(*arguments)
+    while not (results.exists() and results.stat().st_size) and driver.poll() is None:
+        time.sleep(0.01)
+    driver.send_signal(signal.SIGINT)
+    out, err = driver.communicate(timeout=60)
+    assert driver.returncode == exits.INTERRUPTED
+    done = batch_story.lines(folder)
+    assert 0 < len(done) < 200
+    assert "under way, let finish; Ctrl-C again ends at once" in err
+    assert f"Interrupted: {len(done):,} of 200 items are done. The same command goes on from there:\n  rlm batch" in err
+    assert f"{200 - len(done)} items of 200 left: it was interrupted." in out
+    # What is missing, and nothing else, is done the next time.
+    os.link(ledger_path(home(), results), folder / "ledger.db")
+    engine = batch_story.QuickEngine()
+    batch_story.drive(folder, engine)
+    assert len(engine.taken) == 200 - len(done)
+    batch_story.check_complete(folder, 200)
+
+
+def test_a_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
+    folder = batch_story.write_folder(tmp_path, 5, replies=SLOW)
+    driver = _start(folder / "task.yaml", "--over", folder / "rows.csv", "-o", folder / "results.jsonl", "--workers", 1)
+    assert driver.stderr is not None
+    assert driver.stderr.readline() == "5 items\n"
+    with contextlib.closing(sqlite3.connect(ledger_path(home(), folder / "results.jsonl"))) as ledger:
+        while ledger.execute("SELECT COUNT(*) FROM leases").fetchone() == (0,):
+            time.sleep(0.01)
+    driver.send_signal(signal.SIGINT)
+    assert "Ctrl-C again ends at once" in driver.stderr.readline()
+    driver.send_signal(signal.SIGINT)
+    _, err = driver.communicate(timeout=40)  # the items would take a minute
+    assert driver.returncode == exits.INTERRUPTED
+    assert "Interrupted: 0 of 5 items are done" in err
+    assert batch_story.lines(folder) == []
+
+
+def test_what_is_wrong_is_said_before_anything_is_started(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = batch_story.write_folder(tmp_path, 3)
+    (folder / "rows.csv").write_text("n,word\n1,a\nx,b\n")
+    assert _rlm(folder / "task.yaml", "--over", folder / "rows.csv") == exits.USAGE
+    assert "rows.csv:3 (row 2): column 'n': expected int" in capfd.readouterr().err
+    assert _rlm(folder / "task.yaml") == exits.USAGE
+    assert "'n' (int) is missing" in capfd.readouterr().err
+    assert list(folder.glob("*.jsonl")) == []
+
+
+def test_isolation_that_is_missing_is_one_error_for_the_batch(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    missing = "namespaces" if sys.platform == "darwin" else "seatbelt"
+    folder = batch_story.write_folder(tmp_path, 100, task=batch_story.TASK + f"sandbox: {{isolation: {missing}}}\n")
+    assert _rlm(folder / "task.yaml", "--over", folder / "rows.csv") == exits.ENVIRONMENT
+    assert missing in capfd.readouterr().err
+    assert list(folder.glob("*.jsonl")) == []
+
+
+class _NoSuchKey(http.server.BaseHTTPRequestHandler):
+    """A server that knows nobody."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        self.asked.append(self.path)
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.dumps({"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}).encode()
+        self.send_response(401)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        pass
+
+
+def test_a_key_that_is_refused_is_one_error_for_the_batch(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_KEY", "sk-not-the-right-one")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _NoSuchKey) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        base = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        model = f"{{main: {{model: openai/any, api_key_env: SOME_KEY, options: {{api_base: {base}}}}}}}"
+        task = batch_story.TASK.replace("{scripted: replies.yaml}", model)
+        folder = batch_story.write_folder(tmp_path, 100, task=task)
+        code = _rlm(folder / "task.yaml", "--over", folder / "rows.csv", "--workers", 1)
+        server.shutdown()
+    said = capfd.readouterr().err
+    assert code == exits.ENVIRONMENT
+    assert "key" in said
+    assert "sk-not-the-right-one" not in said
+    assert 0 < len(_NoSuchKey.asked) < 20
+    assert [path.read_text() for path in folder.glob("*.jsonl")] in ([], [""])
+
+
+def test_a_batch_that_another_process_has_is_left_to_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = batch_story.write_folder(tmp_path, 3)
+    taken = Ledger(ledger_path(home(), folder / "r.jsonl"))
+    try:
+        code = _rlm(folder / "task.yaml", "--over", folder / "rows.csv", "-o", folder / "r.jsonl")
+    finally:
+        taken.close()
+    assert code == exits.USAGE
+    assert f"process {os.getpid()} is working on this batch" in capfd.readouterr().err
+
+
+def test_results_that_are_none_are_not_touched(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = batch_story.write_folder(tmp_path, 3)
+    code = _rlm(folder / "task.yaml", "--over", folder / "rows.csv", "-o", folder / "rows.csv")
+    assert code == exits.USAGE
+    assert "rows.csv:1 is no result of a batch" in capfd.readouterr().err
+    assert (folder / "rows.csv").read_text().startswith("n,word\n1,")
+
+
+class _NoSource:
+    pass
+
+
+def _batch() -> Batch:
+    source: Any = _NoSource()
+    batch = Batch(source, source)
+    batch.total, batch.cost_usd = 1000, 0.5
+    batch.endings |= {"Submitted": 240, "Failed": 10}
+    return batch
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_tells_rate_cost_endings_and_the_time_left(terminal: bool) -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=150, color_system=None)
+    view = BarView(console) if terminal else LinesView(stream)
+    batch = _batch()
+    view.start(batch)
+    for number in range(3):
+        view.update(batch, Outcome("k", f"row {number}", "Failed", None, "no [bold]luck"))
+    view.stop(batch)
+    shown = stream.getvalue()
+    assert "250 of 1,000" in shown
+    assert "240 submitted" in shown
+    assert "10 failed" in shown
+    assert "$0.5000" in shown
+    assert "/s" in shown
+    assert " left" in shown
+    assert ("row 0: no [bold]luck" in shown) is terminal

@@ -1,0 +1,256 @@
+"""A batch driven in this process: rules, lost items, results that were touched, batches that have changed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from pathlib import Path
+
+import batch_story
+import pytest
+from batch_story import QuickEngine, answered, check_complete, drive, failed, lines, write_folder
+
+from rlm.batch.driving import Rules
+from rlm.batch.items import Item
+from rlm.batch.ledger import Ledger, SameName, ledger_path
+from rlm.batch.outcome import Outcome, lost
+from rlm.batch.problems import ForeignResults, Unfit
+
+
+def _odd_fail(item: Item) -> Outcome:
+    return failed(item) if item.inputs["n"] % 2 else answered(item)
+
+
+def test_every_item_has_a_line_that_says_what_became_of_it(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, 3)
+    batch, outcomes = drive(folder, QuickEngine(_odd_fail))
+    assert [one.name for one in outcomes] == [one["item"] for one in lines(folder)]
+    by_number = {one["number"]: one for one in lines(folder)}
+    good, bad = by_number[2], by_number[1]
+    assert (good["ending"], good["outputs"], good["confidence"], good["error"]) == (
+        "Submitted",
+        {"twice": 4},
+        1.0,
+        None,
+    )
+    assert (good["usage"]["cost_usd"], good["run_id"], good["seconds"]) == (0.25, "run2", 0.5)
+    assert (bad["ending"], bad["outputs"], bad["error"]) == ("Failed", None, "it would not")
+    assert batch.endings == {"Submitted": 1, "Extracted": 0, "Failed": 2, "Lost": 0}
+    assert batch.failing
+
+
+def test_run_again_it_does_nothing_and_with_retry_failed_what_failed(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, 6)
+    drive(folder, QuickEngine(_odd_fail))
+    again = QuickEngine()
+    drive(folder, again)
+    assert again.taken == []
+    batch, _ = drive(folder, again, retry_failed=True)
+    assert sorted(one.inputs["n"] for one in again.taken) == [1, 3, 5]
+    check_complete(folder, 6)
+    assert not batch.failing
+
+
+def test_rows_that_are_added_or_changed_are_done_and_the_others_are_not(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, 3)
+    drive(folder, QuickEngine())
+    (folder / "rows.csv").write_text("n,word\n0,word 0\n1,word 1\n2,other\n3,word 3\n")
+    engine = QuickEngine()
+    drive(folder, engine)
+    # Row 1 is new, and row 3 was another one; what is row 2 and 4 now was done as row 1 and 3.
+    assert sorted(one.inputs["word"] for one in engine.taken) == ["other", "word 0"]
+    assert {one["item"]: one["number"] for one in lines(folder)} == {f"row {n}": n for n in (1, 2, 3, 4)}
+    assert {one["number"]: one["outputs"]["twice"] for one in lines(folder)} == {1: 0, 2: 2, 3: 4, 4: 6}
+
+
+def test_a_task_that_changed_is_done_anew_and_going_back_costs_nothing(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, 3)
+    drive(folder, QuickEngine())
+    before = lines(folder)
+    (folder / "task.yaml").write_text(batch_story.TASK + "instructions: Be quick.\n")
+    drive(folder, QuickEngine())
+    check_complete(folder, 3)
+    assert {one["key"] for one in before}.isdisjoint(one["key"] for one in lines(folder))
+    (folder / "task.yaml").write_text(batch_story.TASK)
+    engine = QuickEngine()
+    drive(folder, engine)
+    assert engine.taken == []
+    assert {one["key"] for one in lines(folder)} == {one["key"] for one in before}
+
+
+def test_rows_that_are_the_same_have_a_line_each(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, 2)
+    (folder / "rows.csv").write_text("n,word\n" + "1,a\n" * 4)
+    drive(folder, QuickEngine())
+    assert [one["outputs"]["twice"] for one in lines(folder)] == [2] * 4
+    assert sorted(one["number"] for one in lines(folder)) == [1, 2, 3, 4]
+
+
+def test_two_rows_of_one_name_are_refused(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, 2)
+    (folder / "rows.csv").write_text("id,n,word\nx,1,a\ny,2,a\nx,3,a\n")
+    with pytest.raises(SameName, match="items 1 and 3 are both called 'x'"):
+        drive(folder, QuickEngine())
+
+
+def test_the_limit_is_the_first_items_and_the_rest_is_done_later(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, 6)
+    engine = QuickEngine()
+    drive(folder, engine, limit=2)
+    drive(folder, engine, limit=2)
+    assert [one.inputs["n"] for one in engine.taken] == [1, 2]
+    drive(folder, engine)
+    assert len(engine.taken) == 6
+    check_complete(folder, 6)
+
+
+def test_no_more_items_are_started_once_the_batch_has_cost_enough(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, 20)
+    engine = QuickEngine(at_once=2)
+    batch, _ = drive(folder, engine, rules=Rules(max_cost=1.0))
+    assert batch.cost_usd is not None
+    assert 1.0 <= batch.cost_usd <= 1.25
+    assert len(lines(folder)) == len(engine.taken) == batch.done < 20
+    assert batch.why == "it has cost $1.0000, and --max-cost is $1.0000"
+    # It holds for the batch, not for a session.
+    again = QuickEngine()
+    drive(folder, again, rules=Rules(max_cost=1.0))
+    assert again.taken == []
+    drive(folder, again, rules=Rules(max_cost=100.0))
+    check_complete(folder, 20)
+
+
+def test_the_batch_stops_when_more_have_failed_than_may(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, 40)
+    engine = QuickEngine(_odd_fail, at_once=1)
+    batch, _ = drive(folder, engine, rules=Rules(fail_on_error=0.1))
+    assert batch.bad == 5
+    assert batch.done == 9
+    assert batch.why == "5 of 40 items failed, and --fail-on-error is 0.1"
+    assert batch.failing
+    batch, _ = drive(folder, QuickEngine(), rules=Rules(fail_on_error=0.5))
+    assert (batch.done, batch.why, batch.failing) == (40, None, False)
+
+
+def test_an_item_that_is_lost_is_tried_again_alone_and_then_given_up(tmp_path: Path) -> None:
+    def answer(item: Item) -> Outcome:
+        if item.inputs["n"] == 2 or (item.inputs["n"] == 3 and not item.alone):
+            return lost(item.key, item.name, "its worker was lost")
+        return answered(item)
+
+    folder, engine = write_folder(tmp_path, 4), QuickEngine(answer)
+    batch, _ = drive(folder, engine)
+    taken = Counter((one.inputs["n"], one.alone) for one in engine.taken)
+    assert taken == {(1, False): 1, (2, False): 1, (2, True): 2, (3, False): 1, (3, True): 1, (4, False): 1}
+    assert batch.endings["Lost"] == 1
+    (given_up,) = [one for one in lines(folder) if one["ending"] == "Lost"]
+    assert given_up["error"] == "given up after 3 workers were lost with it; the last time, its worker was lost"
+    # It is done, as far as the next session is concerned, unless it is asked for.
+    again = QuickEngine()
+    drive(folder, again)
+    assert again.taken == []
+    drive(folder, again, retry_failed=True)
+    check_complete(folder, 4)
+
+
+def test_a_machine_that_lacks_what_all_need_ends_the_batch(tmp_path: Path) -> None:
+    def answer(item: Item) -> Outcome:
+        return lost(item.key, item.name, "no isolation here", stop=True) if item.inputs["n"] > 2 else answered(item)
+
+    folder, engine = write_folder(tmp_path, 100), QuickEngine(answer, at_once=1)
+    with pytest.raises(Unfit, match="no isolation here"):
+        drive(folder, engine)
+    assert len(engine.taken) == 3
+    assert len(lines(folder)) == 2
+    drive(folder, QuickEngine())
+    check_complete(folder, 100)
+
+
+def test_a_late_outcome_of_an_item_that_is_done_changes_nothing(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, 1)
+    drive(folder, QuickEngine())
+    ledger = Ledger(folder / "ledger.db")
+    from rlm.batch.results import entry_of
+
+    (line,) = lines(folder)
+    late = Outcome(line["key"], "row 1", "Failed", None, "too late")
+    assert ledger.write(entry_of(1, late)) is False
+    assert ledger.totals().keys() == {"Submitted"}
+    ledger.close()
+
+
+def test_leases_are_on_record_and_end(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, 3)
+    seen: list[tuple[int, float]] = []
+
+    def answer(item: Item) -> Outcome:
+        with sqlite3.connect(f"file:{folder / 'ledger.db'}?mode=ro", uri=True) as other:
+            seen.append(other.execute("SELECT COUNT(*), MIN(until - unixepoch()) FROM leases").fetchone())
+        other.close()
+        return answered(item)
+
+    drive(folder, QuickEngine(answer, at_once=2))
+    assert [one[0] for one in seen] == [2, 2, 1]
+    # Twice the minute that the task may take, and some more.
+    assert all(415 <= one[1] <= 421 for one in seen)
+    ledger = Ledger(folder / "ledger.db")
+    ledger.lease("a", 100.0)
+    ledger.lease("b", -1.0)
+    assert ledger.leased() == 1
+    ledger.close()
+
+
+def test_without_its_ledger_a_batch_goes_on_from_its_results(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, 4)
+    drive(folder, QuickEngine(), limit=3)
+    for path in folder.glob("ledger.*"):
+        path.unlink()
+    engine = QuickEngine()
+    batch, _ = drive(folder, engine)
+    assert [one.inputs["n"] for one in engine.taken] == [4]
+    assert batch.cost_usd == 1.0
+    check_complete(folder, 4)
+
+
+def test_results_that_were_deleted_come_back_from_the_ledger(tmp_path: Path) -> None:
+    folder, engine = write_folder(tmp_path, 4), QuickEngine()
+    drive(folder, QuickEngine())
+    (folder / "results.jsonl").unlink()
+    drive(folder, engine)
+    assert engine.taken == []
+    check_complete(folder, 4)
+
+
+@pytest.mark.parametrize("text", ["name,age\n", "not ours", '{"a": 1}\n', '["key"]\n', '{"key": 1, "item": "x"}\n'])
+def test_a_file_that_is_no_results_file_is_left_alone(tmp_path: Path, text: str) -> None:
+    folder, engine = write_folder(tmp_path, 2), QuickEngine()
+    (folder / "results.jsonl").write_text(text)
+    with pytest.raises(ForeignResults, match="--output"):
+        drive(folder, engine)
+    assert (folder / "results.jsonl").read_text() == text
+    assert engine.taken == []
+
+
+def test_lines_of_items_that_are_not_in_this_batch_stay(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, 4)
+    drive(folder, QuickEngine())
+    (folder / "rows.csv").write_text("n,word\n1,word 1\n")
+    drive(folder, QuickEngine())
+    check_complete(folder, 4)
+
+
+def test_text_that_cannot_be_encoded_makes_a_line_all_the_same(tmp_path: Path) -> None:
+    def answer(item: Item) -> Outcome:
+        return Outcome(item.key, item.name, "Submitted", {"outputs": {"twice": "\ud800 ü \u2028"}})
+
+    folder = write_folder(tmp_path, 1)
+    drive(folder, QuickEngine(answer))
+    (line,) = (folder / "results.jsonl").read_bytes().splitlines()
+    assert json.loads(line)["outputs"]["twice"] == "\ud800 ü \u2028"
+
+
+def test_ledgers_are_kept_apart_by_the_file_of_the_results(tmp_path: Path) -> None:
+    one, other = (ledger_path(tmp_path, tmp_path / name / "results.jsonl") for name in ("a", "b"))
+    assert one != other
+    assert one.parent == other.parent == tmp_path / "batches"

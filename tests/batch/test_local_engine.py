@@ -1,0 +1,186 @@
+"""The local engine with real processes and real sandboxes: they are killed and stopped, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import batch_story
+import psutil
+import pytest
+
+from rlm.batch.driving import Rules
+from rlm.batch.engine import EngineError, Setting
+from rlm.batch.items import Item
+from rlm.batch.local import LocalEngine
+from rlm.batch.problems import Unfit
+
+# Tools run in the worker process itself: this one ends it, or stops it, when an item says so.
+KIT = '''
+import os, signal, time
+from pathlib import Path
+
+
+def wish(word: str) -> str:
+    """Do what the word says."""
+    if word == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if word == "freeze":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if word.startswith("once "):
+        mark = Path(word.removeprefix("once "))
+        if not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+    return word
+'''
+REPLIES = """\
+main:
+  - |
+    ```python
+    wish(word)
+    SUBMIT(twice=2 * n)
+    ```
+"""
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEngine]:
+    made = LocalEngine(workers=1, at_once=3, log=tmp_path_factory.mktemp("engine") / "log")
+    yield made
+    made.close()
+
+
+def _folder(path: Path, words: list[str]) -> Path:
+    # A process knows one module of a name, so each folder has one of its own.
+    batch_story.write_folder(path, 0, task=batch_story.TASK + f"tools: [kit_{path.name}:wish]\n", replies=REPLIES)
+    (path / f"kit_{path.name}.py").write_text(KIT)
+    (path / "rows.csv").write_text("n,word\n" + "".join(f"{n},{word}\n" for n, word in enumerate(words, 1)))
+    return path
+
+
+def _items(folder: Path) -> list[Item]:
+    return [replace(one, key=f"{folder.name} {one.name}") for one in batch_story.source_of(folder).read()]
+
+
+def test_items_run_in_other_processes_and_their_runs_are_on_record(engine: LocalEngine, tmp_path: Path) -> None:
+    from rlm.home import home
+    from rlm.traces import load
+
+    folder = batch_story.write_folder(tmp_path / "a", 5)
+    _, outcomes = batch_story.drive(folder, engine)
+    batch_story.check_complete(folder, 5)
+    assert {one.worker.rpartition(":")[2] for one in outcomes} == {str(pid) for pid in engine.pids}
+    assert str(os.getpid()) not in {one.worker.rpartition(":")[2] for one in outcomes}
+    wanted = {one.run_id for one in outcomes}
+    end = time.monotonic() + 60
+    while time.monotonic() < end:  # the worker writes its traces a moment after it says how a run ended
+        ended = {run.id for run in load(home()) if run.ending == "submitted"}
+        if wanted <= ended:
+            break
+    assert wanted <= ended
+
+
+def test_a_worker_that_is_killed_is_replaced_and_its_items_are_run_again(engine: LocalEngine, tmp_path: Path) -> None:
+    folder = _folder(tmp_path / "killed", [f"once {tmp_path}/mark", "a", "b", "c", "d"])
+    before = engine.pids
+    _, outcomes = batch_story.drive(folder, engine)
+    batch_story.check_complete(folder, 5)
+    assert len(outcomes) == 5
+    assert before != engine.pids
+
+
+def test_an_item_that_kills_its_workers_is_given_up_and_takes_nobody_with_it(
+    engine: LocalEngine, tmp_path: Path
+) -> None:
+    folder = _folder(tmp_path / "poison", ["a", "die", "b", "c"])
+    batch, _ = batch_story.drive(folder, engine, rules=Rules(losses=2))
+    assert batch.endings == {"Submitted": 3, "Extracted": 0, "Failed": 0, "Lost": 1}
+    (given_up,) = [one for one in batch_story.lines(folder) if one["ending"] == "Lost"]
+    assert given_up["item"] == "row 2"
+    assert "given up after 2 workers were lost with it" in given_up["error"]
+    assert "SIGKILL" in given_up["error"]
+
+
+def test_a_worker_that_is_stuck_is_ended_when_a_lease_does(engine: LocalEngine, tmp_path: Path) -> None:
+    first, second = _items(_folder(tmp_path / "stuck", ["freeze", "a"]))
+    outcomes = {one.name: one for one in engine.run([replace(first, lease=3.0), second])}
+    assert outcomes["row 1"].ending == "Lost"
+    assert "was not done after 3 seconds; it was stuck and was ended" in (outcomes["row 1"].error or "")
+    assert outcomes["row 2"].ending in ("Submitted", "Lost")
+
+
+def test_items_are_taken_only_when_there_is_room(engine: LocalEngine, tmp_path: Path) -> None:
+    taken = 0
+
+    def items() -> Iterator[Item]:
+        nonlocal taken
+        for item in _items(_folder(tmp_path / "lazy", ["w"] * 9)):
+            taken += 1
+            yield item
+
+    for done, _ in enumerate(engine.run(items()), 1):
+        assert taken <= done + 3
+    assert taken == 9
+
+
+def test_a_task_that_cannot_be_made_is_a_failed_item_and_the_others_go_on(engine: LocalEngine, tmp_path: Path) -> None:
+    first, second = _items(_folder(tmp_path / "bad", ["a", "b"]))
+    outcomes = {one.name: one for one in engine.run([replace(first, inputs={"n": "x"}), second])}
+    assert (outcomes["row 1"].ending, outcomes["row 2"].ending) == ("Failed", "Submitted")
+    assert "expected int" in (outcomes["row 1"].error or "")
+
+
+def test_where_the_isolation_that_is_asked_for_is_missing_the_batch_ends_at_once(
+    engine: LocalEngine, tmp_path: Path
+) -> None:
+    missing = "namespaces" if sys.platform == "darwin" else "seatbelt"
+    task = batch_story.TASK + f"sandbox: {{isolation: {missing}}}\n"
+    folder = batch_story.write_folder(tmp_path / "unfit", 50, task=task)
+    with pytest.raises(Unfit, match=missing):
+        batch_story.drive(folder, engine)
+    assert batch_story.lines(folder) == []
+
+
+def test_workers_end_with_their_driver_however_that_ends(tmp_path: Path) -> None:
+    import subprocess
+
+    folder = _folder(tmp_path / "orphans", ["a"] * 200)
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import batch_story; from pathlib import Path; from rlm.batch.local import LocalEngine\n"
+        "engine = LocalEngine(workers=1)\n"
+        f"source = batch_story.source_of(Path({str(folder)!r}))\n"
+        "import dataclasses\n"
+        "items = (dataclasses.replace(one, key=one.name) for one in source.read())\n"
+        "for outcome in engine.run(items): print(*engine.pids, flush=True)\n"
+    )
+    driver = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert driver.stdout is not None
+    worker = psutil.Process(int(driver.stdout.readline()))
+    family = [worker, *worker.children(recursive=True)]
+    assert len(family) > 1
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    driver.stdout.close()
+    _, alive = psutil.wait_procs(family, timeout=30)
+    assert alive == []
+
+
+def test_processes_that_do_not_start_are_an_error_and_not_a_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    folder = batch_story.write_folder(tmp_path / "batch", 5)
+    engine = LocalEngine(Setting(traffic={}), workers=1, log=tmp_path / "log")
+    (tmp_path / "rlm").mkdir()
+    (tmp_path / "rlm" / "__init__.py").write_text("raise SystemExit('another rlm')\n")
+    with pytest.raises(EngineError, match="worker processes do not start: it exited with status 1"):
+        batch_story.drive(folder, engine)
+    engine.close()
+    assert "another rlm" in (tmp_path / "log").read_text()
