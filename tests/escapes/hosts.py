@@ -221,7 +221,7 @@ class Box:
     def __post_init__(self) -> None:
         options = {name: getattr(self, name) for name in ("isolation", "limits", "functions", "inputs", "shared")}
         opened = self.host.ask(self.op, **options)
-        self.number, self.pid, self.scratch, self.key = (opened[name] for name in ("number", "pid", "scratch", "key"))
+        self.number, self.pid, self.scratch = (opened[name] for name in ("number", "pid", "scratch"))
         self.closed = False
 
     def run(self, code: str, *, timeout: float | None = None, seconds: float = _ANSWER_SECONDS) -> Ended:

@@ -61,8 +61,7 @@ class Host:
             isolation=isolation if isinstance(isolation, str) else frozenset(isolation),
             pool=self._pool,
         )
-        key = session._link.channels._wire.key.decode()
-        return {"number": number, "pid": session.pid, "scratch": session._link.kernel.scratch, "key": key}
+        return {"number": number, "pid": session.pid, "scratch": session._link.kernel.scratch}
 
     def run(self, number: int, code: str, timeout: float | None) -> dict[str, Any]:
         """Run a cell; everything that the caller of a session would see."""

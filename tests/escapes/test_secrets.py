@@ -126,19 +126,6 @@ def memory_of(pid: int) -> bytes:
     return b"".join(pieces)
 
 
-@pytest.mark.needs_root
-def test_the_key_of_another_session_is_nowhere_to_be_found(open_box):
-    """Keys go through the fork server; a kernel that is forked later must not find its elders' in its memory."""
-    elders = [open_box() for _ in range(3)]
-    younger = open_box()
-    last = open_box()
-    memory = memory_of(last.pid)
-    assert last.key.encode() in memory
-    for other in (*elders, younger):
-        assert other.key != last.key
-        assert other.key.encode() not in memory
-
-
 def test_what_the_kernel_is_told_about_the_host(box, host):
     """No path of the host's user, no command line, no name of the machine beyond what it needs."""
     ended = box.run(
