@@ -205,6 +205,8 @@ def main() -> None:
     parser.add_argument("--stuck", default="0,0.7")
     options = parser.parse_args()
     os.environ["RLM_TRACE"] = "off"
+    import dspy  # noqa: F401  # it sets the level of its own log
+
     logging.getLogger("dspy").setLevel(logging.ERROR)
     right = tuple(float(one) for one in options.right.split(","))
     for stuck in (float(one) for one in options.stuck.split(",")):

@@ -65,7 +65,7 @@ def _record(
     messages: tuple[Mapping[str, Any], ...] = tuple({"role": role, "content": text} for role, text in turns)
     if system is not None:
         messages = ({"role": "system", "content": system}, *messages)
-    used = (answer.tokens_in, answer.tokens_out, answer.cost_usd)
-    call = ModelCall(step, str(getattr(lm, "model", lm)), messages, answer.text, answer.truncated, *used, seconds)
+    used = (answer.tokens_in, answer.tokens_out, answer.cost_usd, seconds, answer.cached)
+    call = ModelCall(step, str(getattr(lm, "model", lm)), messages, answer.text, answer.truncated, *used)
     record.extend(Recording([call], seconds))
     tell(call)

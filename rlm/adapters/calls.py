@@ -30,6 +30,8 @@ class ModelCall:
     tokens_out: int
     cost_usd: float | None
     seconds: float
+    cached: bool = False
+    """Whether the answer was on disk."""
 
 
 Before = Callable[[str, Any], None]

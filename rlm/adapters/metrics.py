@@ -135,19 +135,7 @@ class TierMetrics(Mapping[str, Any]):
 
     def summary(self) -> str:
         """A line for each signature, then what to do about it, if anything."""
-        lines, advice = [], []
-        for name, counts in self.by_signature.items():
-            answers = sum(counts[f"tier{tier}_success"] for tier in TIERS)
-            tried = answers + counts["unanswered"]
-            shares = {tier: counts[f"tier{tier}_success"] / tried if tried else 0.0 for tier in TIERS}
-            told = ", ".join(f"tier {tier} {shares[tier]:.0%}" for tier in TIERS)
-            seconds = sum(counts[f"tier{tier}_seconds"] for tier in TIERS)
-            tokens = sum(counts[f"tier{tier}_tokens_{way}"] for tier in TIERS for way in ("in", "out"))
-            begins = f", begins at tier {counts['start_tier']}" if counts["start_tier"] > 1 else ""
-            lines.append(f"{name}: {answers} of {tried} answered ({told}){begins}; {seconds:.1f} s, {tokens:,} tokens")
-            if tried >= _ENOUGH:
-                advice += _advice(name, shares, counts)
-        return "\n".join([*lines, *advice])
+        return summary_of(self.by_signature)
 
     def __getitem__(self, name: str) -> Any:
         return self._total()[name]
@@ -188,9 +176,26 @@ class TierMetrics(Mapping[str, Any]):
         self._start = state["start"]
 
 
+def summary_of(by_signature: Mapping[str, Mapping[str, Any]]) -> str:
+    """Counters by signature, as `TierMetrics.by_signature` has them, for people."""
+    lines, advice = [], []
+    for name, counts in by_signature.items():
+        answers = sum(counts[f"tier{tier}_success"] for tier in TIERS)
+        tried = answers + counts["unanswered"]
+        shares = {tier: counts[f"tier{tier}_success"] / tried if tried else 0.0 for tier in TIERS}
+        told = ", ".join(f"tier {tier} {shares[tier]:.0%}" for tier in TIERS)
+        seconds = sum(counts[f"tier{tier}_seconds"] for tier in TIERS)
+        tokens = sum(counts[f"tier{tier}_tokens_{way}"] for tier in TIERS for way in ("in", "out"))
+        begins = f", begins at tier {counts['start_tier']}" if counts["start_tier"] > 1 else ""
+        lines.append(f"{name}: {answers} of {tried} answered ({told}){begins}; {seconds:.1f} s, {tokens:,} tokens")
+        if tried >= _ENOUGH:
+            advice += _advice(name, shares, counts)
+    return "\n".join([*lines, *advice])
+
+
 def _advice(name: str, shares: Mapping[int, float], counts: Mapping[str, Any]) -> list[str]:
     found = []
-    if shares[3] >= 0.25:
+    if shares[3] >= 0.25 and counts["start_tier"] < 3:  # where it begins there, that says nothing
         found.append(f"tier 3 answered {shares[3]:.0%} of {name}: use a larger model")
     elif shares[2] >= 0.5:
         found.append(f"tier 2 answered {shares[2]:.0%} of {name}: begin there, with OutlinesAdapter(tiers=(2, 3))")

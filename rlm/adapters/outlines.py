@@ -30,6 +30,7 @@ from .tiers import ConstrainedTier, JsonTier, check_fields, put, refused
 
 logger = logging.getLogger(__name__)
 
+_IN_ORDER, _HELD_FIRST = (1, 2, 3), (3, 1, 2)
 _TRIES = 5  # of a tier, before its failures say anything about it
 _LOOK_AGAIN = 20  # every so often a tier that was left out is tried again: the model may have changed
 
@@ -62,7 +63,7 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        tiers: Sequence[int] = (1, 2, 3),
+        tiers: Sequence[int] | None = None,
         learn: bool = False,
         choices_as_json: bool = False,
         max_attempts: int = DEFAULT_ATTEMPTS,
@@ -71,12 +72,16 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
         native_response_types: list[Any] | None = None,
         parallel_tool_calls: bool | None = None,
     ) -> None:
-        """`tiers` are those to use, in order. `learn` begins lower where a signature mostly fails on a model.
+        """`tiers` are those to use, in order; all of them unless told. `learn` begins lower where a signature mostly
+        fails on a model.
+
+        A small model that runs here begins with tier 3, unless `tiers` are given: being held costs it little, and chat
+        markers are often beyond it. Tiers 1 and 2 come after, for what it cannot be held to.
 
         `max_attempts` is for the retry loop, where tier 3 is one. `choices_as_json` holds a local model to a single
         choice inside JSON: a few tokens more, and some models choose better so.
         """
-        if not tiers or list(tiers) != sorted(set(tiers)) or not set(tiers) <= {1, 2, 3}:
+        if tiers is not None and (not tiers or list(tiers) != sorted(set(tiers)) or not set(tiers) <= {1, 2, 3}):
             raise ValueError(f"tiers are some of 1, 2 and 3, in this order, not {tiers!r}")
         super().__init__(
             callbacks=callbacks,
@@ -85,7 +90,7 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
             use_json_adapter_fallback=False,
             parallel_tool_calls=parallel_tool_calls,
         )
-        self.tiers = tuple(tiers)
+        self.tiers = None if tiers is None else tuple(tiers)
         self.learn = learn
         self.choices_as_json = choices_as_json
         self.max_attempts = max_attempts
@@ -215,9 +220,11 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
     def _plan(self, asked: _Question) -> tuple[int, ...]:
         """The tiers to try for this question."""
         tiers = self.tiers
-        if self.learn:
+        if tiers is None:
+            tiers = _HELD_FIRST if getattr(asked.lm, "small", False) else _IN_ORDER
+        if self.learn or tiers is _HELD_FIRST:
             counts = self.metrics.counts(asked.label, asked.model)
-            if (counts.answers + counts.unanswered) % _LOOK_AGAIN:
+            if self.learn and (counts.answers + counts.unanswered) % _LOOK_AGAIN:
                 tiers = tuple(tier for tier in tiers[:-1] if not _mostly_fails(counts, tier)) + tiers[-1:]
             self.metrics.record_start(asked.label, asked.model, tiers[0])
         return tiers

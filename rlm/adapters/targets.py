@@ -179,6 +179,11 @@ def target_of(output_type: Any) -> Target:
         raise TypeError(f"{output_type!r:.100} is no type that JSON can carry: {error}") from error
 
 
+def describe_type(output_type: Any) -> str:
+    """A type or choices in words, as the label of a target."""
+    return describe(Literal[tuple(output_type)] if isinstance(output_type, list | tuple) else output_type)
+
+
 def _is_hashable(kind: Any) -> bool:
     try:
         hash(kind)

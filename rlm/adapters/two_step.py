@@ -20,6 +20,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from .. import settings
 from ..extraction import MaxRetriesExceeded, Reply
+from ..models.paced import paced
 from .calls import Recording, recording
 from .extractors import examples, extractor_signature, outputs_of, without
 from .retries import DEFAULT_ATTEMPTS, ask_again, finish, over_messages
@@ -153,6 +154,7 @@ class TwoStepAdapter(WordsAdapter):
     ) -> dict[str, Any]:
         predictor = self.extractor_for(signature)
         lm = self._need_lm(extraction, signature)
+        lm = paced(lm) if asynchronous else lm
         (given,) = predictor.signature.input_fields
         about = {
             given: said,

@@ -10,12 +10,13 @@ from typing import Any, Literal, get_args
 from ..extraction import ExtractionError, ParseError, Reply
 from ..models.ask import Answer, ModelError
 from ..models.faults import describe, read_fault
+from ..models.paced import paced
 from .asking import asked, constrained
 from .calls import Recording, recording
 from .metrics import TierMetrics
 from .retries import DEFAULT_ATTEMPTS, ask_again
 from .structured import Way, by_server
-from .targets import Target, target_of
+from .targets import Target, describe_type, target_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ async def ask_typed(
     *,
     system: str | None = None,
     adapter: Any = None,
+    counts: TierMetrics | None = None,
     max_attempts: int = DEFAULT_ATTEMPTS,
     **options: Any,
 ) -> TypedAnswer:
@@ -49,7 +51,8 @@ async def ask_typed(
 
     A model that can be held to the type is held to it; any other is asked for JSON, and asked again where it errs.
     `adapter` is a dspy adapter to go through: of an `OutlinesAdapter` only the metrics are used, for this is its last
-    tier. A JSON schema is no Python type, so no other adapter is asked for one. `options` are for the model.
+    tier. A JSON schema is no Python type, so no other adapter is asked for one. What came of it is counted in the
+    adapter's metrics and in `counts`. `options` are for the model.
 
     Raises `ModelError` where the model cannot be asked, and `ExtractionError` where it gives no such value.
     """
@@ -57,16 +60,18 @@ async def ask_typed(
     if output_type is str:
         label, work = "text", _plain(lm, prompt, system, options, record)
     elif adapter is not None and not isinstance(metrics, TierMetrics) and not isinstance(output_type, Mapping):
-        label, work = "", _through(adapter, lm, prompt, output_type, system, options, record)
+        label, work = describe_type(output_type), _through(adapter, lm, prompt, output_type, system, options, record)
     else:
         question = _Question(lm, target_of(output_type), prompt, system, options, max_attempts, record)
         label, work = question.target.label, question.answer()
     try:
         value, tier = await work
     except ExtractionError:
-        _count(metrics, label, lm, 3, record, success=False)
+        for one in (metrics, counts):
+            _count(one, label, lm, 3, record, success=False)
         raise
-    _count(metrics, label, lm, tier, record, success=True)
+    for one in (metrics, counts):
+        _count(one, label, lm, tier, record, success=True)
     used = (record.tokens_in, record.tokens_out, record.cost_usd)
     return TypedAnswer(value, record.text, tier, *used, calls=len(record.calls))
 
@@ -161,7 +166,7 @@ async def _through(
     kind = Literal[tuple(output_type)] if isinstance(output_type, list | tuple) else output_type
     try:
         with recording("tier1", lm, record, by=adapter):
-            answers = await adapter.acall(lm, dict(options), _signature(kind, system), [], {"prompt": prompt})
+            answers = await adapter.acall(paced(lm), dict(options), _signature(kind, system), [], {"prompt": prompt})
     except AdapterParseError as error:
         raise ParseError("invalid", str(error.message).strip()) from error
     except LMError as error:

@@ -47,6 +47,9 @@ class Usage:
     unpriced_calls: int = 0
     """How many of these had no known cost."""
 
+    cached_calls: int = 0
+    """How many of these were answered from disk, at no cost."""
+
     @property
     def tokens(self) -> int:
         """All tokens, read and written."""
@@ -107,9 +110,12 @@ class Ledger:
         self._spent = spent or Usage()  # `spent` is what a run that is taken up again had used before
         self._started = clock()
 
-    def child(self, trigger: FallbackTrigger | None = None) -> Ledger:
-        """The ledger of a child run. Its own limits hold as well as those above it; its time starts now."""
-        made = Ledger(trigger or self.trigger, clock=self._clock)
+    def child(self, trigger: FallbackTrigger | None = None, spent: Usage | None = None) -> Ledger:
+        """The ledger of a child run. Its own limits hold as well as those above it; its time starts now.
+
+        `spent` is what a child that is taken up again had used before: it counts for the child's limits alone.
+        """
+        made = Ledger(trigger or self.trigger, clock=self._clock, spent=spent)
         made.parent, made.depth, made._lock = self, self.depth + 1, self._lock
         return made
 
@@ -122,7 +128,9 @@ class Ledger:
             for ledger in self._upwards():
                 ledger._spent = dataclasses.replace(ledger._spent, llm_calls=ledger._spent.llm_calls + 1)
 
-    def record_usage(self, tokens_in: int, tokens_out: int, cost_usd: float | None = None) -> None:
+    def record_usage(
+        self, tokens_in: int, tokens_out: int, cost_usd: float | None = None, *, cached: bool = False
+    ) -> None:
         """Count what one answer of a model has used; the cost where it is known."""
         if tokens_in < 0 or tokens_out < 0 or (cost_usd is not None and not 0 <= cost_usd < math.inf):
             raise ValueError(f"usage cannot be negative: {tokens_in=}, {tokens_out=}, {cost_usd=}")
@@ -136,6 +144,7 @@ class Ledger:
                     cost_usd=spent.cost_usd if cost_usd is None else (spent.cost_usd or 0.0) + cost_usd,
                     model_calls=spent.model_calls + 1,
                     unpriced_calls=spent.unpriced_calls + (cost_usd is None),
+                    cached_calls=spent.cached_calls + cached,
                 )
 
     def excuse(self, seconds: float) -> None:

@@ -73,7 +73,7 @@ async def _drive(run: Any, state: RunState) -> Outcome:
             raise KeyboardInterrupt
         running.cancel()
 
-    with _on_interrupt(interrupt):
+    with on_interrupt(interrupt):
         try:
             result = await running
         except asyncio.CancelledError:
@@ -84,7 +84,8 @@ async def _drive(run: Any, state: RunState) -> Outcome:
 
 
 @contextlib.contextmanager
-def _on_interrupt(handler: Callable[[], None]) -> Iterator[None]:
+def on_interrupt(handler: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C calls the handler, where this is the main thread."""
     loop = asyncio.get_running_loop()
     try:
         loop.add_signal_handler(signal.SIGINT, handler)

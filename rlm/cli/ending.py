@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -28,7 +29,11 @@ def show(console: Console, result: ExecutionResult[Any], *, iterations: int, not
             parts = [_fields(result.outputs)]
         case Extracted():
             title = Text.assemble(("Extracted", "bold yellow"), f", confidence {result.confidence:.2f}")
-            parts = [_about("reason", str(result.reason)), Text(""), _fields(result.outputs, result.evidence)]
+            parts = [
+                _about("reason", str(result.reason)),
+                Text(""),
+                _fields(result.outputs, result.evidence, result.field_confidence),
+            ]
             if result.extraction_notes:
                 parts += [Text(""), _about("notes", result.extraction_notes)]
         case Failed():
@@ -43,7 +48,9 @@ def show(console: Console, result: ExecutionResult[Any], *, iterations: int, not
     console.print(Group(*parts, Text(""), usage, run, *([Text(notice, "yellow")] if notice else [])))
 
 
-def _fields(outputs: Any, evidence: tuple[Evidence, ...] | None = None) -> RenderableType:
+def _fields(
+    outputs: Any, evidence: tuple[Evidence, ...] | None = None, likely: Mapping[str, float] | None = None
+) -> RenderableType:
     """Each output with its value; where it was extracted, with what it rests on."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
@@ -53,7 +60,8 @@ def _fields(outputs: Any, evidence: tuple[Evidence, ...] | None = None) -> Rende
         table.add_row(clean(str(name)), Text(value_text(value)))
         if evidence is not None:
             found = [one for one in evidence if one.field == name]
-            table.add_row("", _rests_on(value, found))
+            sure = (likely or {}).get(str(name))
+            table.add_row("" if sure is None else Text(f"{sure:.2f}", "yellow"), _rests_on(value, found))
     return table
 
 
@@ -75,7 +83,7 @@ def _partial(result: Failed) -> list[RenderableType]:
     parts: list[RenderableType] = []
     if result.partial_outputs is not None:
         shown = clean(json.dumps(result.partial_outputs, ensure_ascii=False, indent=2, default=str))
-        parts += [Text(""), Text("What there is of an answer (it did not validate):"), Text(shown, "yellow")]
+        parts += [Text(""), Text("What there is of an answer (it was not accepted):"), Text(shown, "yellow")]
     if result.history:
         last = result.history[-1]
         kept = f"{count(len(result.history), 'iteration')} kept in the result (--json has them)"

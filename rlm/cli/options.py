@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -75,6 +76,27 @@ def task_options(function: F) -> F:
         help="An input: text (or JSON, where the signature asks for it), @FILE, or @- for standard input. Repeatable.",
     )(function)
     return click.argument("task_file", type=click.Path(dir_okay=False), metavar="TASK.YAML")(function)
+
+
+def cache_option(function: F) -> F:
+    """Whether answers of models are taken from disk, and put there."""
+    return click.option(
+        "--cache",
+        type=click.Choice(["off", "read", "read-write"]),
+        help="Answers of models that were given before, by what was asked. Off unless told.",
+    )(function)
+
+
+@contextlib.contextmanager
+def cached(mode: Any) -> Iterator[None]:
+    """Ask models with the cache as it was said; as ever where nothing was said."""
+    if mode is None:
+        yield
+        return
+    from ..models.traffic import Traffic, pace_path, using
+
+    with using(Traffic(pace=str(pace_path()), cache_mode=mode)):
+        yield
 
 
 def overrides(options: Mapping[str, Any]) -> Overrides:

@@ -16,6 +16,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from .plan_words import decided
 from .words import clean, count, duration, money, one_line, value_text
 
 if TYPE_CHECKING:
@@ -59,9 +60,10 @@ class RunsTable:
 
 def run_page(run: RunRecord) -> RenderableType:
     """A run from its beginning to its end."""
-    parts: list[RenderableType] = [_header(run), *_budget(run)]
+    parts: list[RenderableType] = [_header(run), *_budget(run), *decided(run)]
     parts += [iteration_page(one) for one in run.iterations]
     parts += _extraction(run)
+    parts += _tiers(run)
     parts += _children(run)
     parts += _result(run)
     return Group(*parts)
@@ -133,8 +135,11 @@ def _short(run: RunRecord) -> str:
 def _header(run: RunRecord) -> RenderableType:
     start = run.beginning
     models = list(dict.fromkeys(str(one) for one in (start.get("models") or {}).values()))
+    whole = (run.result() or {}).get("reason")  # in the list of runs only how it begins
+    reason = whole if isinstance(whole, str) else run.reason
+    in_call = "" if run.parent_call is None else f", call {run.parent_call}"
     resumed = None if run.resumed_from is None else Text(f"run {clean(run.resumed_from)}")
-    parent = None if run.parent is None else Text(f"run {clean(run.parent)}, call {run.parent_call}")
+    parent = None if run.parent is None else Text(f"run {clean(run.parent)}{in_call}")
     table = about(
         [
             ("task", Text(clean(run.task or run.name))),
@@ -142,7 +147,7 @@ def _header(run: RunRecord) -> RenderableType:
             ("models", Text(clean(", ".join(models))) if models else None),
             ("inputs", Text(_inputs(start))),
             ("ending", ending(run)),
-            ("reason", Text(clean(run.reason)) if run.reason else None),
+            ("reason", Text(clean(reason)) if reason else None),
             ("child of", parent),
             ("goes on from", resumed),
         ]
@@ -253,6 +258,17 @@ def _attempt(one: AttemptRecord) -> RenderableType:
         lines.append(Padding(Text(one_line(str(problem.get("message")), 300), "red"), (0, 0, 0, 2)))
     lines.append(Padding(Text(_shortened(one.text, 8), "dim"), (0, 0, 0, 2)))
     return Group(*lines)
+
+
+def _tiers(run: RunRecord) -> list[RenderableType]:
+    """Which tier answered typed questions, and what to do about it."""
+    from ..adapters.metrics import summary_of
+
+    found = run.events(kinds=["tiers"])
+    if not found:
+        return []
+    told = summary_of(run.filled(found[-1].data)["by_signature"])
+    return [Text(""), Rule(Text("Typed answers"), align="left", style="dim"), Text(clean(told))]
 
 
 def _children(run: RunRecord) -> list[RenderableType]:

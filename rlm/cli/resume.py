@@ -19,6 +19,7 @@ def command(ctx: click.Context, /, run_id: str, **options: Any) -> None:
 
     A fresh kernel runs the recorded cells again. Calls to models and tools are answered from the record, so nothing is
     asked twice. Then the run goes on, with a larger budget if one is given. RUN is an id, or how one begins.
+    In a run with plans, those that were rejected stay so, and an operator's answer counts.
 
     \b
     Example:
@@ -36,6 +37,7 @@ def command(ctx: click.Context, /, run_id: str, **options: Any) -> None:
         from ..traces import past
 
         before = past(run)
-        click.echo(f"Run {run.id} goes on after {len(before.iterations)} iterations on record.", err=True)
+        done = "with its plans" if task.plans is not None else f"after {len(before.iterations)} iterations on record"
+        click.echo(f"Run {run.id} goes on {done}.", err=True)
         code = run_and_show(task, output, options, before)
     ctx.exit(code)

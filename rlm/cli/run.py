@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
-from .options import ending_options, overrides, task_options
+from .options import cache_option, cached, ending_options, overrides, task_options
 
 
 @click.command("run", short_help="Run a task file.")
 @task_options
+@cache_option
 @ending_options
 @click.pass_context
 def command(ctx: click.Context, /, task_file: str, **options: Any) -> None:
@@ -31,7 +32,7 @@ def command(ctx: click.Context, /, task_file: str, **options: Any) -> None:
     from .showing import run_and_show
     from .streams import answer_only
 
-    with answer_only() as output:
+    with answer_only() as output, cached(options["cache"]):
         task = load(task_file, overrides(options))
         code = run_and_show(task, output, options)
     ctx.exit(code)

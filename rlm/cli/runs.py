@@ -124,8 +124,11 @@ def export_run(run_id: str, form: str, output: str | None) -> None:
     from pathlib import Path
 
     from ..traces.exports import export
+    from .past_runs import of_the_answer
 
     run = _find(run_id)
+    if form == "ipynb" and run.beginning.get("loop_id"):
+        run = of_the_answer(run)  # a run with plans has no cells of its own
     text, notes = export(run, form)
     if output == "-":
         click.echo(text, nl=False)

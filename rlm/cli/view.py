@@ -34,7 +34,7 @@ def command(run_id: str | None, port: int, host: str, no_open: bool, target: Pat
             raise click.UsageError("Say which run to export: rlm view RUN --export run.html")
         _export(run, target)
         return
-    _serve(run, host, port, no_open)
+    serve(f"#/run/{run.id}" if run is not None else "", host, port, no_open)
 
 
 def _export(run: RunRecord, target: Path) -> None:
@@ -47,11 +47,12 @@ def _export(run: RunRecord, target: Path) -> None:
         click.echo(note, err=True)
 
 
-def _serve(run: RunRecord | None, host: str, port: int, no_open: bool) -> None:
+def serve(place: str, host: str, port: int, no_open: bool, log: Path | None = None) -> None:
+    """Serve the page until Ctrl-C; `place` is what of it is opened. With the log of an evaluation, it has its table."""
     try:
         from ..viewer.serving import make_server, open_browser
 
-        server = make_server(host=host, port=port)
+        server = make_server(host=host, port=port, log=log)
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn"):
             raise
@@ -68,7 +69,7 @@ def _serve(run: RunRecord | None, host: str, port: int, no_open: bool) -> None:
             "can read every recorded run. Over ssh, `ssh -L` to a loopback port is safer.",
             err=True,
         )
-    address = server.address + (f"#/run/{run.id}" if run is not None else "")
+    address = server.address + place
     click.echo(address)
     click.echo("Ctrl-C ends it.", err=True)
     if not no_open:

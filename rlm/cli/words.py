@@ -69,6 +69,8 @@ def usage_text(usage: Usage, iterations: int | None = None) -> str:
     if usage.cost_usd is not None:
         unknown = f" (not counting {count(usage.unpriced_calls, 'call')})" if usage.unpriced_calls else ""
         parts.append(money(usage.cost_usd) + unknown)
+    if usage.cached_calls:
+        parts.append(count(usage.cached_calls, "answer") + " from the cache")
     return " · ".join([*parts, duration(usage.seconds)])
 
 

@@ -166,6 +166,11 @@ def _key_names(env_keys: tuple[str, ...], lm: Any) -> tuple[str, ...]:
     return env_keys or (f"{provider.upper() if slash else 'OPENAI'}_API_KEY",)
 
 
+def holds_key(text: str, lm: Any) -> bool:
+    """Whether a text repeats the key of the model, or another secret of its settings."""
+    return _without_keys(text, lm) != text
+
+
 def _without_keys(text: str, lm: Any) -> str:
     """A server may repeat what it was sent, the key as well."""
     settings = getattr(lm, "kwargs", None) or {}

@@ -14,7 +14,8 @@ from .local.calling import DEFAULT_MAX_TOKENS
 from .local.constraints import constraint_of
 from .local.engine import AsyncLocalEngine, LocalEngine
 from .local.generation import Settings
-from .local.loading import Backend, Progress, load
+from .local.limits import is_small
+from .local.loading import Backend, Progress, embedded, load
 
 
 class OutlinesLM(dspy.LM):  # type: ignore[misc]
@@ -35,11 +36,12 @@ class OutlinesLM(dspy.LM):  # type: ignore[misc]
         temperature: float = 0.0,
         context: int | None = None,
         parallel: int = 1,
+        threads: int | None = None,
         cache: bool = False,
         progress: Progress | None = None,
         **options: Any,
     ) -> None:
-        self.local = load(model, backend, context=context, parallel=parallel, progress=progress)
+        self.local = load(model, backend, context=context, parallel=parallel, threads=threads, progress=progress)
         engine = LocalEngine(self.local, Settings(max_tokens=max_tokens, temperature=temperature))
         super().__init__(
             self.local.outlines,
@@ -52,8 +54,9 @@ class OutlinesLM(dspy.LM):  # type: ignore[misc]
             **options,
         )
         self.own_engine = AsyncLocalEngine(engine)
+        self.small = is_small(embedded() if model is None else Path(model).expanduser())
         self._source = None if model is None else str(model)
-        self._choice = {"backend": backend, "context": context, "parallel": parallel}
+        self._choice = {"backend": backend, "context": context, "parallel": parallel, "threads": threads}
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **options: Any) -> Any:
         """Ask the model. `_outlines_constraint` is a type that the answer must be of."""

@@ -8,25 +8,46 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..adapters.metrics import TierMetrics
 from ..budgets import Ledger
 from ..models.ask import Answer, ModelError, ask
+from ..models.pace import telling_waits
 from .calls import current_call
 from .events import Teller
+from .manner import manner_of
 from .past import Past
 from .prompt import Conversation
 
-STOP = "\nOutput:"
+STEP, EXTRACTION = "the next step", "the answer, read off"
+READ_OFF = (
+    "Stop here, and write no more code. Give the answer as JSON: {{{wanted}}}. Use only what was printed above; write "
+    "null where that does not tell it."
+)
 
 Act = Callable[[Conversation], Awaitable[Answer]]
 
 
-def settings_for(model: Any) -> dict[str, Any]:
-    """A model that runs here stops where it would begin to make up an output; others may not take such a setting."""
-    return {"stop": [STOP]} if getattr(model, "constrains", False) else {}
+@contextlib.asynccontextmanager
+async def _excused(limit: asyncio.Timeout) -> AsyncIterator[None]:
+    """A limit that moves on while a question waits for its turn: that is no time of the run's."""
+
+    def move(seconds: float) -> None:
+        when = limit.when()
+        if when is not None:
+            limit.reschedule(when + seconds)
+
+    with telling_waits(move):
+        async with limit:
+            yield
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two models are the same weights in memory."""
+    return getattr(one, "local", one) is getattr(other, "local", other)
 
 
 class OutOfTime(Exception):
@@ -51,6 +72,9 @@ class Asker:
     past: Past | None = None
     """A run that is done again: its replies are not asked for."""
 
+    tiers: TierMetrics = field(default_factory=TierMetrics)
+    """Which tier answered the typed questions of this run."""
+
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
     _told: tuple[int, int] = (0, 0)
     """How much of the conversation has been told: its edition, and how many of its turns."""
@@ -71,23 +95,22 @@ class Asker:
         async def reply_of() -> Answer:
             try:
                 left = self.ledger.seconds_left()
-                async with asyncio.timeout(left if math.isfinite(left) else None):
+                async with _excused(asyncio.timeout(left if math.isfinite(left) else None)):
                     if self.act is not None:
                         return await self.act(conversation)
-                    return await ask(
-                        self.main_model, turns, system=conversation.system, **settings_for(self.main_model)
-                    )
+                    held = manner_of(self.main_model).settings(conversation)
+                    return await ask(self.main_model, turns, system=conversation.system, **held)
             except TimeoutError:
                 raise OutOfTime from None
 
         about = {"role": "main", "iteration": iteration, "kept": kept, "system": conversation.system}
-        return await self._asked(reply_of(), self.main_model, turns[kept:], **about)
+        return await self.asked(reply_of(), self.main_model, turns[kept:], **about)
 
     async def sub(self, prompt: str, *, main: bool = False, iteration: int = 0) -> Answer:
         """A question from inside the REPL, to the smaller model or to the main one."""
         model = self.main_model if main else self.sub_model
         turns = [("user", prompt)]
-        return await self._asked(ask(model, turns), model, turns, role="sub", iteration=iteration)
+        return await self.asked(ask(model, turns), model, turns, role="sub", iteration=iteration)
 
     async def typed(self, prompt: str, output_type: Any, *, main: bool = False, iteration: int = 0) -> Any:
         """A typed value from inside the REPL. Each further call that it takes is counted, too."""
@@ -95,36 +118,58 @@ class Asker:
 
         model = self.main_model if main else self.sub_model
         with self._watched("sub", iteration):
-            return (await ask_typed(model, prompt, output_type, adapter=self.adapter)).value
+            return (await ask_typed(model, prompt, output_type, adapter=self.adapter, counts=self.tiers)).value
 
-    async def step_in_form(self, conversation: Conversation, reply: str, iteration: int) -> str | None:
-        """A reply again that had no code, from a model that can be held to a form; None where it cannot."""
-        from ..adapters.steps import ask_step
+    async def extraction(
+        self, prompt: str, schema: Mapping[str, Any], conversation: Conversation | None = None
+    ) -> Answer:
+        """An answer of the model that extracts: held to the schema where it can be.
 
-        if self.adapter is None or not getattr(self.main_model, "constrains", False):
-            return None
-        turns = [*((turn.role, turn.text) for turn in conversation.turns), ("assistant", reply.strip() or "...")]
-        with self._watched("main", iteration):
-            return await ask_step(self.main_model, turns, conversation.system, self.adapter)
-
-    async def extraction(self, prompt: str, schema: Mapping[str, Any]) -> Answer:
-        """An answer of the model that extracts: held to the schema where it can be."""
+        With a `conversation`, the main model is asked at its end, if it is the one that extracts.
+        """
         from ..extraction.errors import ExtractionError
 
-        if getattr(self.extraction_model, "constrains", False):
+        model = self.extraction_model
+        if getattr(model, "constrains", False):
             from ..adapters.typed import ask_typed
 
             told: list[Answer] = []
             try:
                 with self._watched("extraction", None, told):
-                    answer = await ask_typed(
-                        self.extraction_model, prompt, schema, adapter=self.adapter, max_attempts=1
-                    )
+                    if conversation is not None and _same(model, self.main_model):
+                        return await self._read_off(conversation, schema)
+                    asked = {"adapter": self.adapter, "counts": self.tiers, "max_attempts": 1}
+                    answer = await ask_typed(model, prompt, schema, **asked)
                 return Answer(json.dumps(answer.value, ensure_ascii=False))
             except ExtractionError:
                 return told[-1] if told else Answer("")
         turns = [("user", prompt)]
-        return await self._asked(ask(self.extraction_model, turns), self.extraction_model, turns, role="extraction")
+        return await self.asked(ask(model, turns), model, turns, role="extraction")
+
+    async def _read_off(self, conversation: Conversation, schema: Mapping[str, Any]) -> Answer:
+        from ..adapters.asking import constrained
+        from ..adapters.calls import Recording
+
+        *before, last = ((turn.role, turn.text) for turn in conversation.turns)
+        wanted = ", ".join(f'"{name}": ...' for name in schema["required"])
+        turns = [*before, (last[0], f"{last[1]}\n\n{READ_OFF.format(wanted=wanted)}")]
+        record = Recording()
+        answer = await constrained("tier3", self.main_model, turns, schema, conversation.system, {}, record)
+        self._count(EXTRACTION, 3, record.seconds, answer, success=not answer.truncated)
+        return answer
+
+    def count_step(self, answer: Answer, seconds: float, *, held: bool, success: bool) -> None:
+        """Count a reply of the main model among the tiers: whether there was code in it."""
+        if held or isinstance(getattr(self.adapter, "metrics", None), TierMetrics):
+            self._count(STEP, 3 if held else 1, seconds, answer, success=success)
+
+    def _count(self, label: str, tier: int, seconds: float, answer: Answer, *, success: bool) -> None:
+        used = {"tokens_in": answer.tokens_in, "tokens_out": answer.tokens_out}
+        for metrics in (getattr(self.adapter, "metrics", None), self.tiers):
+            if isinstance(metrics, TierMetrics):
+                metrics.record(label, str(self.main_model.model), tier, success=success, seconds=seconds, **used)
+                if not success:
+                    metrics.record_unanswered(label, str(self.main_model.model))
 
     @contextlib.contextmanager
     def _watched(self, role: str, iteration: int | None, told: list[Answer] | None = None) -> Iterator[None]:
@@ -138,7 +183,8 @@ class Asker:
                 self.ledger.reserve_call()
 
         def after(call: ModelCall) -> None:
-            answer = Answer(call.text, call.truncated, call.tokens_in, call.tokens_out, call.cost_usd)
+            used = (call.tokens_in, call.tokens_out, call.cost_usd)
+            answer = Answer(call.text, call.truncated, *used, cached=call.cached)
             number = next(self._numbers)
             system = next((one["content"] for one in call.messages if one["role"] == "system"), None)
             turns = [(one["role"], one["content"]) for one in call.messages if one["role"] != "system"]
@@ -152,9 +198,10 @@ class Asker:
         with watch_calls(after, before=before):
             yield
 
-    async def _asked(
+    async def asked(
         self, answering: Awaitable[Answer], model: Any, turns: Sequence[tuple[str, str]], **about: Any
     ) -> Answer:
+        """What a model that is being asked answers: counted, and told. `about` has the role of it."""
         number, began = next(self._numbers), time.monotonic()
         call = current_call.get() if about["role"] == "sub" else None  # a child run is asked inside its parent's call
         about = {"iteration": None, "kept": 0, "system": None, "call": call, **about}
@@ -174,9 +221,11 @@ class Asker:
 
     def _answered(self, number: int, role: str, iteration: int | None, answer: Answer, seconds: float) -> None:
         """Count what an answer used, and tell of it."""
-        self.ledger.record_usage(answer.tokens_in, answer.tokens_out, answer.cost_usd)
+        self.ledger.record_usage(answer.tokens_in, answer.tokens_out, answer.cost_usd, cached=answer.cached)
         told = {"role": role, "iteration": iteration, "text": answer.text, "truncated": answer.truncated}
         used = {"tokens_in": answer.tokens_in, "tokens_out": answer.tokens_out, "cost_usd": answer.cost_usd}
+        if answer.cached:
+            used["cached"] = True
         self.tell("model_answered", {"id": number, **told, "seconds": seconds, **used})
 
     def _excuse(self, outcome: Any, role: str) -> None:

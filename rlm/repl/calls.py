@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from sandbox import StopCell, quick
+from sandbox.driving import threaded
 
 from ..history import CallRecord, cut_middle
 from .events import Teller
@@ -101,7 +102,11 @@ class CallLog:
             if past.error is not None:
                 raise _raised(past.error)
             return past.answer
-        answer = function(*args, **kwargs)
+        if inspect.iscoroutinefunction(function):
+            return await function(*args, **kwargs)
+        # A tool may take its time, and other runs go on in this event loop.
+        context = contextvars.copy_context()
+        answer = await threaded(lambda: context.run(function, *args, **kwargs))
         return await answer if inspect.isawaitable(answer) else answer
 
 

@@ -36,6 +36,7 @@ from .imports import with_imports
 from .manner import manner_of
 from .past import Past
 from .reply import read_reply
+from .samples import from_a_sample
 from .session import Repl, helper_source
 from .tools import REPEATABLE, RESERVED, DepthExceeded, ReplTools
 
@@ -227,8 +228,14 @@ class _Run:
             self.conversation.offer = ""
             told = prompt.told_without_code(step.remarks, self.ledger.remaining(number), brief=self.manner.brief)
         else:
-            code = with_imports(step.code, self.repl.variables) if self.manner.brief else step.code
+            code = step.code
+            if self.manner.brief:
+                code = with_imports(code, self.repl.variables)
+                before = self.history[-1].code if len(self.history) else ""
+                self.tools.doubt = from_a_sample(code, before, self.repl.variables)
             entry, remarks = await self._run_cell(number, step.reasoning, code)
+            if self.tools.doubt is not None and "SUBMIT" not in code:
+                remarks += (self.tools.doubt,)
             told = self._told(entry, step.remarks + remarks)
         self.history.append(entry)
         self.conversation.add(answer.text, told)
@@ -287,7 +294,7 @@ class _Run:
             invented,
             grounding.repeated(code, output, self.history),
             grounding.nothing_found(code, output, self.inputs),
-            grounding.unknown_name(code, result.error.message if result.error is not None else None),
+            grounding.on_error(code, result.error.message if result.error is not None else None),
         )
         remarks += tuple(remark for remark in told if remark is not None)
         if result.value is not None and not result.text:
@@ -321,7 +328,7 @@ class _Run:
             result = await extract_fallback(
                 extraction, self.driver.signature, reason, list(self.history), self.repl.variables, self.inputs
             )
-            return grounding.trusted(result, self.tools.unread)
+            return grounding.noted(result, self.tools.unread)
         except ModelError as error:
             return self._failed(f"{reason}; the extraction model could not be asked ({error.kind}): {error}")
 

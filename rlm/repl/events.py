@@ -2,8 +2,9 @@
 
 The kinds, in the order of a run: `run_started`; for each iteration `iteration_started`, `model_asked`, `model_answered`
 (or `model_failed`), `cell_started`, `call_started` and `call_ended` for each host call, `cell_ended`, `variables`,
-`history`, `budget`; then, where a limit was reached, `trigger_fired` and an `extraction_attempt` for each; `run_ended`.
-Between them: `compacted`, `replay_differs`, `run_interrupted`. A child run tells its own, under its own id.
+`history`, `budget`; then, where a limit was reached, `trigger_fired` and an `extraction_attempt` for each; `tiers`,
+where there were typed questions; `run_ended`. Between them: `compacted`, `replay_differs`, `run_interrupted`. A child
+run tells its own, under its own id.
 
 A run with plans tells `plans_compared`, `plan_selected`, `plan_rejected`, `plan_escalated`, `escalation_answered` and
 `plan_answered`; the runs of its plans are its children.

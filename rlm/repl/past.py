@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,6 +40,9 @@ class Past:
     iterations: tuple[PastIteration, ...] = ()
     usage: Usage = field(default_factory=Usage)
     """What all of it had used; that counts."""
+
+    answered: Mapping[str, int] = field(default_factory=dict)
+    """How often each model has answered in a run with plans, those of its plans and the runs before it included."""
 
     def until(self, iterations: int) -> Past:
         """Only the first so many iterations. What the others used stays spent."""

@@ -10,8 +10,9 @@ import ast
 import functools
 import inspect
 import json
+import re
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from string import Template
@@ -20,8 +21,8 @@ from typing import Any, Literal
 from ..budgets import Remaining
 from ..history import REPLHistoryEntry, cut_middle
 from ..signatures import Signature
+from .manner import MAX_OUTPUT_CHARS
 
-MAX_OUTPUT_CHARS = 8_000
 MAX_CHARS = 150_000
 _PREVIEW_CHARS = 160
 _KEPT_TURNS = 6
@@ -31,6 +32,17 @@ _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxdict = 40
 _BEGIN = "Begin. One thought, one ```python block."
 _BEGIN_LONG = "Begin. You have not seen {name} yet: do not guess, search it. One thought, one ```python block."
 _ALIASES = ("llm_query_batched",)
+_BRIEFLY = {
+    "llm_query": "llm_query(prompt, context): asks a small model about a short text",
+    "llm_batch": "llm_batch(prompts, contexts): the same for many, a list of answers",
+}
+"""What a model that is spoken to briefly is told of the functions that are always there."""
+_TRACEBACK = re.compile(r"^Traceback \(most recent call last\):\n|^ *[\^~]+\n", re.MULTILINE)
+"""The lines of a traceback that say nothing."""
+_LOOK = "I look in {name} for lines with "
+_OTHERWISE = "I try another way: "
+_LESS = "Nothing was found, so I look for "
+_LAST = "This is your last reply: call SUBMIT now."
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +61,12 @@ class Conversation:
         self.turns: list[Turn] = [Turn("user", task)]
         self.edition = 0
         """How often it has been shortened: while this stays the same, turns are only added."""
+        self.opening = ""
+        """How the next reply begins, if the model is one that can be held to it."""
+        self.offer = ""
+        """The SUBMIT call that was suggested last, if one was."""
+        self.stuck = False
+        """Whether the last reply was the one before it again."""
         self._max_chars = max_chars
 
     def add(self, reply: str, told: str) -> None:
@@ -92,16 +110,27 @@ def begin(
     helpers: str,
     budget: Remaining,
     guidance: str | None = None,
+    *,
+    brief: bool = False,
+    known: Collection[str] = (),
 ) -> Conversation:
-    """The conversation as it starts. With `guidance`, the model is told how to go about the task."""
+    """The conversation as it starts. With `guidance`, the model is told how to go about the task.
+
+    Told briefly, the functions that a model is expected to know (`known`) are not explained.
+    """
     submit = "SUBMIT(" + ", ".join(f"{field.name}=..." for field in signature.outputs) + ")"
     shown = {name: one for name, one in functions.items() if name not in _ALIASES}
-    listed = "\n".join([*(_function(name, one) for name, one in shown.items()), *_helpers(helpers)])
+    if brief:
+        own = [_function(name, one) for name, one in shown.items() if name not in known]
+        listed = "\n".join([*(f"- {told}" for told in _BRIEFLY.values()), *own])
+    else:
+        listed = "\n".join([*(_function(name, one) for name, one in shown.items()), *_helpers(helpers)])
     texts = [name for name, value in inputs.items() if isinstance(value, str) and not shown_whole(value)]
-    system = _template("system").substitute(submit=submit, functions=listed)
-    task = _template("task").substitute(
+    form = "_brief" if brief else ""
+    system = _template(f"system{form}").substitute(submit=submit, functions=listed)
+    task = _template(f"task{form}").substitute(
         instructions=signature.instructions,
-        inputs="\n".join(describe_input(name, value) for name, value in inputs.items()) or "(none)",
+        inputs="\n".join(describe_input(name, value, brief=brief) for name, value in inputs.items()) or "(none)",
         outputs=signature.field_list(),
         budget=str(budget),
         approach=_approach(guidance) if guidance else "",
@@ -110,14 +139,25 @@ def begin(
     return Conversation(system, task)
 
 
-def describe_input(name: str, value: Any) -> str:
-    """One line: the name, the type, the size, and how it begins."""
+def opening(unread: Collection[str], *, repeated: bool = False, nothing: bool = False) -> str:
+    """How the next reply should begin: by looking at what was not read yet, or with something new; else as it likes."""
+    if repeated:
+        return _OTHERWISE
+    if nothing and not unread:
+        return _LESS
+    return _LOOK.format(name=min(unread)) if unread else ""
+
+
+def describe_input(name: str, value: Any, *, brief: bool = False) -> str:
+    """One line: the name, the type, the size, and how it begins. Small models take a beginning for the whole."""
     kind = type(value).__name__
     size = ""
     if isinstance(value, str):
         size = f", {len(value):,} characters"
     elif isinstance(value, bytes | list | tuple | dict | set):
         size = f", {len(value):,} {'bytes' if isinstance(value, bytes) else 'items'}"
+    if brief and isinstance(value, str) and not shown_whole(value):
+        return f"- {name} ({kind}{size}, {value.count(chr(10)) + 1:,} lines)"
     shown = _shown(value)
     return f"- {name} ({kind}{size}): {shown[: _PREVIEW_CHARS + 2]}{'' if shown_whole(value) else ' …'}"
 
@@ -144,18 +184,25 @@ def told_after(
     state: str = "",
     submit: str | None = None,
     max_chars: int = MAX_OUTPUT_CHARS,
+    brief: bool = False,
 ) -> str:
     """What the model reads after its code ran: what it printed, or else what its variables are; how it could submit."""
-    printed = cut_middle(output.rstrip(), max_chars)
+    printed = cut_middle((_TRACEBACK.sub("", output) if brief else output).rstrip(), max_chars)
     if not printed:
         printed = "(nothing was printed; print what you want to see)" + (f"\nVariables now: {state}" if state else "")
     hint = [f"If that is the answer, run this:\n```python\n{submit}\n```"] if submit else []
-    return "\n\n".join([*remarks, f"Output:\n{printed}", *hint, f"[{budget}]"])
+    return "\n\n".join([*remarks, f"Output:\n{printed}", *hint, *_left(budget, brief)])
 
 
-def told_without_code(remarks: tuple[str, ...], budget: Remaining) -> str:
+def told_without_code(remarks: tuple[str, ...], budget: Remaining, *, brief: bool = False) -> str:
     """What the model reads after a reply in which there was nothing to run."""
-    return "\n\n".join([*remarks, f"[{budget}]"])
+    return "\n\n".join([*remarks, *_left(budget, brief)])
+
+
+def _left(budget: Remaining, brief: bool) -> list[str]:
+    if not brief:
+        return [f"[{budget}]"]
+    return [_LAST] if budget.iterations == 1 else []
 
 
 def _approach(guidance: str) -> str:

@@ -25,6 +25,7 @@ _SHOWN = {
     "xml",
 }
 _INVENTED = re.compile(r"^\W*(output|result|stdout|repl output|execution result)s?\W*:", re.IGNORECASE | re.MULTILINE)
+_CLOSED = re.compile(r"\s*(`{3,}|~{3,})\s*\Z")  # on the last line of the code itself
 _SUBMIT = re.compile(r"\bSUBMIT\s*\(")
 _PRINTED_SUBMIT = re.compile(r"""print\s*\(\s*f?["']+\s*SUBMIT""")
 
@@ -102,8 +103,8 @@ def _remarks_on(code: str) -> tuple[str, ...]:
 
 
 def _dedented(code: str) -> str:
-    """A block that was indented as a whole, as in a list, is taken back to the margin."""
-    lines = code.rstrip().splitlines()
+    """A block that was indented as a whole, as in a list, is taken back to the margin. A fence at its end goes."""
+    lines = _CLOSED.sub("", code.rstrip()).splitlines()
     indents = [len(line) - len(line.lstrip()) for line in lines if line.strip()]
     by = min(indents, default=0)
     return "\n".join(line[by:] for line in lines)

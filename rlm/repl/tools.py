@@ -72,6 +72,9 @@ class ReplTools:
     unread: frozenset[str] = frozenset()
     """Inputs that the prompt does not show whole, while no code has read any of them: no answer can come from there."""
 
+    doubt: str | None = None
+    """Why values that are submitted next are doubtful. It is said once; who submits again means it."""
+
     submitted: BaseModel | None = None
     rejected: Any = None
     """The last values that did not fit, for `partial_outputs`."""
@@ -101,10 +104,14 @@ class ReplTools:
         given: Any = args[0] if args and not outputs else outputs
         values, types = untagged(given), type_names(given)
         problem = self._problem(values, types, extra=args if outputs or len(args) > 1 else ())
+        if problem is None and "type" in types.values():
+            problem = f"SUBMIT was given a type, not a value: {', '.join(path for path in types)}"
         if problem is None and self.unread:
             problem = grounding.unread(self.unread)
         if problem is None and self.check is not None:
             problem = await self.check(values)
+        if problem is None and self.doubt is not None:
+            problem, self.doubt = self.doubt, None
         if problem is not None:
             self.rejected = values
             raise InvalidSubmission(problem)
@@ -114,7 +121,7 @@ class ReplTools:
     async def llm_query(self, prompt: str, context: Any = None, model: str | None = None, type: Any = None) -> Any:
         """Ask a smaller model one question; `context` is text for it to read. It remembers nothing.
 
-        With `type` the answer is a value: choices (["yes", "no"]), a type ("int", "list[str]") or a JSON schema.
+        With `type` the answer is a value: choices (["yes", "no"]), a type (int, list[str], "float") or a JSON schema.
         """
         wanted = wanted_type(type)
         self.ledger.reserve_call()
@@ -202,7 +209,7 @@ class ReplTools:
 
 
 def wanted_type(type: Any) -> Any:
-    """The type that an answer is asked for, from what code can write: choices, the name of a type, a JSON schema."""
+    """The type that an answer is asked for, from what code can write: choices, a type (by its name), a JSON schema."""
     if type is None or type == "str":
         return None
     if isinstance(type, str):
@@ -212,7 +219,7 @@ def wanted_type(type: Any) -> Any:
             raise TypeError(f"type={type!r} is no type: {error}") from None
     if isinstance(type, list | dict):
         return type
-    raise TypeError(f"type={type!r:.80}: a list of choices, the name of a type such as 'int', or a JSON schema")
+    raise TypeError(f"type={type!r:.80}: a list of choices, a type such as int, or a JSON schema")
 
 
 def _plain(method: Callable[..., Any], name: str | None = None) -> Callable[..., Any]:

@@ -1,5 +1,7 @@
 """Values that code hands to the host and that JSON does not know: sets, dates, dataclasses, models, numpy numbers.
 
+A type travels as its name (`int`, `list[str]`, `Literal['yes', 'no']`), and a pydantic model as its JSON schema.
+
 They travel as `{"$type": "set", "$value": [...]}`. A host function gets the plain value; one that asks for it gets the
 type too, and can say "a set" where a set will not do.
 """
@@ -12,6 +14,7 @@ import decimal
 import enum
 import fractions
 import pathlib
+import types
 import uuid
 from collections.abc import KeysView, ValuesView
 from typing import Any
@@ -22,8 +25,16 @@ _MOMENTS = (datetime.date, datetime.time)  # a datetime is a date
 
 def tagged(value: Any) -> Any:
     """What to write for a value that JSON does not know: for `json`'s `default`. `TypeError` if there is nothing."""
-    plain = _plain(value)
-    return {"$type": type(value).__name__, "$value": plain}
+    if isinstance(value, type) or hasattr(value, "__origin__") or isinstance(value, types.UnionType):
+        return {"$type": "type", "$value": _of_type(value)}
+    return {"$type": type(value).__name__, "$value": _plain(value)}
+
+
+def _of_type(kind: Any) -> Any:
+    if hasattr(kind, "__origin__") or isinstance(kind, types.UnionType):
+        return repr(kind).replace("typing.", "")
+    schema = getattr(kind, "model_json_schema", None)
+    return schema() if callable(schema) else kind.__name__
 
 
 def _plain(value: Any) -> Any:

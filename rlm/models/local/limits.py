@@ -10,6 +10,7 @@ from ..memory import SPARE, free_memory
 from .errors import DoesNotFit
 
 DEFAULT_CONTEXT = 8192
+SMALL = 4_500_000_000
 
 
 def check_context(prompt_tokens: int, context: int, name: str) -> None:
@@ -45,6 +46,11 @@ def check_memory(weights: Path, *, as_float32: bool = False) -> None:
             f"{weights} needs about {(size + SPARE) / 1e9:.1f} GB of memory and {free / 1e9:.1f} GB are free. "
             "Use a smaller model or one with fewer bits a weight."
         )
+
+
+def is_small(weights: Path) -> bool:
+    """Whether the weights are those of a small model: about seven billion parameters of four bits, or fewer."""
+    return sum(file.stat().st_size for file in _files(weights)) < SMALL
 
 
 def _files(weights: Path) -> list[Path]:

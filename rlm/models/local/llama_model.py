@@ -13,19 +13,19 @@ from .chats import plainer
 from .decoding import Pick, Reader
 from .errors import LocalModelError, MissingExtra
 from .generation import Settings, Turns
-from .limits import threads
+from .limits import threads as usual_threads
 from .sampling import numpy_picker
 from .token_model import Loaded, TokenModel
 
 
-def llama_model(file: Path, name: str, context: int) -> TokenModel:
+def llama_model(file: Path, name: str, context: int, threads: int | None = None) -> TokenModel:
     """The weights in a GGUF file. One answer at a time."""
     try:
         import llguidance.llamacpp  # noqa: F401
         import outlines  # noqa: F401
     except ImportError as error:
         raise MissingExtra("llamacpp", f"a GGUF file needs {error.name}, which is not installed") from error
-    return TokenModel(name, "llamacpp", lambda model: _load(model, file, context))
+    return TokenModel(name, "llamacpp", lambda model: _load(model, file, context, threads or usual_threads()))
 
 
 class LlamaReader(Reader):
@@ -93,7 +93,7 @@ class LlamaTokens:
         return str(self._template(messages=messages).prompt)
 
 
-def _load(model: TokenModel, file: Path, context: int) -> Loaded:
+def _load(model: TokenModel, file: Path, context: int, threads: int) -> Loaded:
     import llama_cpp
     from llguidance.llamacpp import lltokenizer_from_vocab
 
@@ -102,7 +102,7 @@ def _load(model: TokenModel, file: Path, context: int) -> Loaded:
 
     try:
         llama = llama_cpp.Llama(
-            str(file), n_ctx=context, n_threads=threads(), n_threads_batch=threads(), n_batch=512, verbose=False
+            str(file), n_ctx=context, n_threads=threads, n_threads_batch=threads, n_batch=512, verbose=False
         )
     except (ValueError, OSError) as error:
         raise LocalModelError(f"{file} is not a model that llama.cpp can load: {error}") from error

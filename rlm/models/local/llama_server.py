@@ -24,7 +24,8 @@ from .constraints import Constraint
 from .errors import LocalModelError, MissingExtra
 from .generation import Generated, Say, Settings, Timings, Turns
 from .grammars import lark_text
-from .limits import check_context, room_for, threads
+from .limits import check_context, room_for
+from .limits import threads as usual_threads
 from .llama_segments import NoCandidate, Segments
 from .worker import Worker
 
@@ -36,14 +37,14 @@ class LlamaServerModel:
 
     backend = "llamacpp"
 
-    def __init__(self, file: Path, name: str, context: int, parallel: int = 1) -> None:
+    def __init__(self, file: Path, name: str, context: int, parallel: int = 1, threads: int | None = None) -> None:
         self.name = name
         self.context = context
         self.outlines = NamedModel(self)
         self._worker = Worker(name, parallel)
         # The server also listens on a port of the loopback interface. Nobody is told this key, so nobody else uses it.
         self._key = secrets.token_hex(32)
-        self._server = self._worker.run(lambda: _serve(file, context, parallel, self._key))
+        self._server = self._worker.run(lambda: _serve(file, context, parallel, threads or usual_threads(), self._key))
 
     def submit(
         self, turns: Turns | str, settings: Settings, constraint: Constraint | None = None, say: Say | None = None
@@ -175,7 +176,7 @@ class Heard:
         )
 
 
-def _serve(file: Path, context: int, parallel: int, key: str) -> Any:
+def _serve(file: Path, context: int, parallel: int, threads: int, key: str) -> Any:
     try:
         import xllamacpp
     except ImportError as error:
@@ -184,7 +185,7 @@ def _serve(file: Path, context: int, parallel: int, key: str) -> Any:
     params.model.path = str(file)
     params.n_ctx = context * parallel
     params.n_parallel = parallel
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads()
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     params.verbosity = -1
     params.api_keys = [key]
     try:

@@ -24,7 +24,13 @@ _lock = threading.Lock()
 
 
 def load(
-    model: str | Path | None, backend: Backend, *, context: int | None, parallel: int, progress: Progress | None = None
+    model: str | Path | None,
+    backend: Backend,
+    *,
+    context: int | None,
+    parallel: int,
+    threads: int | None = None,
+    progress: Progress | None = None,
 ) -> LocalModel:
     """The model, loaded if it is not in memory already. None is the embedded model."""
     from ..weights import WeightsError
@@ -34,11 +40,11 @@ def load(
         if not path.exists():
             raise MissingModel(f"there is no model at {path}: give a GGUF file or a folder with MLX weights")
         chosen = choose(path) if backend == "auto" else backend
-        key = (path, chosen, context, parallel)
+        key = (path, chosen, context, parallel, threads)
         with _lock:
             loaded = _loaded.get(key)
             if loaded is None:
-                loaded = _loaded[key] = _load(path, chosen, context, parallel, progress)
+                loaded = _loaded[key] = _load(path, chosen, context, parallel, threads, progress)
             return loaded
     except WeightsError as error:
         raise LocalModelError(str(error)) from error
@@ -75,7 +81,14 @@ def name_of(path: Path, backend: str) -> str:
     return f"{backend}/{stem}@{digest.hexdigest()[:8]}"
 
 
-def _load(path: Path, backend: Backend, context: int | None, parallel: int, progress: Progress | None) -> LocalModel:
+def _load(
+    path: Path,
+    backend: Backend,
+    context: int | None,
+    parallel: int,
+    threads: int | None,
+    progress: Progress | None,
+) -> LocalModel:
     name = name_of(path, backend)
     if backend == "mlx":
         from .mlx_model import mlx_model
@@ -85,7 +98,7 @@ def _load(path: Path, backend: Backend, context: int | None, parallel: int, prog
         return mlx_model(folder, name, context)
     if backend == "llamacpp":
         check_memory(path)
-        return _llama(path, name, context, parallel)
+        return _llama(path, name, context, parallel, threads)
     if backend == "transformers":
         from .torch_model import torch_model
 
@@ -94,7 +107,7 @@ def _load(path: Path, backend: Backend, context: int | None, parallel: int, prog
     raise LocalModelError(f"no backend is called {backend!r}")
 
 
-def _llama(path: Path, name: str, context: int | None, parallel: int) -> LocalModel:
+def _llama(path: Path, name: str, context: int | None, parallel: int, threads: int | None) -> LocalModel:
     from ..weights.gguf import Gguf
 
     with Gguf(path) as file:
@@ -104,10 +117,10 @@ def _llama(path: Path, name: str, context: int | None, parallel: int) -> LocalMo
     if _has("llama_cpp") and (parallel == 1 or not _has("xllamacpp")):
         from .llama_model import llama_model
 
-        return llama_model(path, name, context)
+        return llama_model(path, name, context, threads)
     from .llama_server import LlamaServerModel
 
-    return LlamaServerModel(path, name, context, parallel)
+    return LlamaServerModel(path, name, context, parallel, threads)
 
 
 def _mlx_folder(path: Path, progress: Progress | None) -> Path:

@@ -41,8 +41,19 @@ def lm() -> Any:
     return OutlinesLM(backend="mlx", max_tokens=80)
 
 
-def test_the_tiers_end_in_a_typed_answer_and_share_their_prompt(lm: Any) -> None:
+def test_a_small_model_begins_where_it_is_held(lm: Any) -> None:
     adapter = OutlinesAdapter()
+    with dspy.context(lm=lm, adapter=adapter):
+        answer = dspy.Predict(Mood)(review="I loved it.")
+    assert answer.mood in ("good", "bad")
+    assert adapter.metrics["tier3_success"] == 1
+    assert adapter.metrics["tier1_failures"] == adapter.metrics["tier2_failures"] == 0
+    assert "begins at tier 3" in adapter.metrics.summary()
+    assert "use a larger model" not in adapter.metrics.summary()
+
+
+def test_the_tiers_end_in_a_typed_answer_and_share_their_prompt(lm: Any) -> None:
+    adapter = OutlinesAdapter(tiers=(1, 2, 3))
     with dspy.context(lm=lm, adapter=adapter):
         answer = dspy.Predict(Mood, max_tokens=12)(review="I loved it.")
     assert answer.mood in ("good", "bad")

@@ -16,7 +16,7 @@ import pytest
 RLM = [sys.executable, "-m", "rlm.cli"]
 CELLS = [
     "found = [llm_query(f'page {n}') for n in range(3)]\nprint(found)",
-    "import time\nfirst = llm_query('is it so?')\nif wait():\n    time.sleep(60)\nprint('waited')",
+    "import time\nfirst = llm_query('is it so?')\nif wait():\n    time.sleep(6)\nprint('waited')",
     "SUBMIT(n=len(''.join(found)), said=first)",
 ]
 TOOLS = """
@@ -34,7 +34,7 @@ def wait() -> bool:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A task of three cells; the second one sleeps for a minute the first time it runs."""
+    """A task of three cells; the second one sleeps for some seconds where it is told to wait."""
     monkeypatch.setenv("RLM_HOME", str(tmp_path / "home"))
     replies = {
         "main": [f"```python\n{cell}\n```" for cell in CELLS],

@@ -6,6 +6,8 @@ import asyncio
 import json
 import ssl
 import threading
+import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,6 +87,10 @@ class ChatServer:
         self._thread.join()
         self._loop.close()
 
+    def next_play(self) -> Play:
+        """What is played to the request that came last."""
+        return self.plays.pop(0) if len(self.plays) > 1 else self.plays[0]
+
     def hang_up(self) -> None:
         """Close all connections, as servers do with idle ones."""
         self._do(self._end())
@@ -117,7 +123,7 @@ class ChatServer:
                 headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
                 body = json.loads(await reader.readexactly(int(headers["content-length"])))
                 self.requests.append(Got(first.split()[1], headers, body))
-                play = self.plays.pop(0) if len(self.plays) > 1 else self.plays[0]
+                play = self.next_play()
                 await asyncio.sleep(play.wait)
                 writer.write(play.written())
                 await writer.drain()
@@ -130,3 +136,28 @@ class ChatServer:
         finally:
             writer.transport.abort()
             self._serving.pop(asyncio.current_task(), None)
+
+
+TOO_MANY = error("slow down", kind="rate_limit_error")
+
+
+class LimitedChat(ChatServer):
+    """Allows so many requests in any `window` seconds, and says "too many" to all others."""
+
+    def __init__(self, allowed: int, window: float) -> None:
+        super().__init__()
+        self.allowed, self.window = allowed, window
+        self.taken: deque[float] = deque()
+        self.times: list[float] = []
+        self.refused = 0
+
+    def next_play(self) -> Play:
+        now = time.monotonic()
+        self.times.append(now)
+        while self.taken and self.taken[0] <= now - self.window:
+            self.taken.popleft()
+        if len(self.taken) >= self.allowed:
+            self.refused += 1
+            return Play(429, TOO_MANY)
+        self.taken.append(now)
+        return Play()

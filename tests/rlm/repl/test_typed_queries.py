@@ -19,6 +19,42 @@ async def test_an_answer_comes_back_as_a_value(make):
     assert result.llm_calls == 1
 
 
+@pytest.mark.parametrize(
+    ("written", "said", "expected"),
+    [
+        ("int", "41", 41),
+        ("float", "2.5", 2.5),
+        ("bool", "true", True),
+        ("str", "as it is", "as it is"),
+        ("list[str]", '["a", "b"]', ["a", "b"]),
+        ("int | None", "null", None),
+        ("Literal['yes', 'no']", "no", "no"),
+        ("Optional[int]", "3", 3),
+    ],
+)
+async def test_a_python_type_is_a_type(make, written, said, expected):
+    code = f"from typing import Literal, Optional\nSUBMIT(answer=[llm_query('?', type={written})])"
+    made = make([code], signature="q: str -> answer: list", sub=[said])
+    result = await made.run(q="x")
+    assert result.outputs.answer == [expected]
+
+
+async def test_a_pydantic_model_is_its_schema(make):
+    code = (
+        "from pydantic import BaseModel\nclass Person(BaseModel):\n    name: str\n"
+        "SUBMIT(answer=llm_query('who?', type=Person)['name'])"
+    )
+    made = make([code], signature="q: str -> answer: str", sub=['{"name": "Ada"}'])
+    assert (await made.run(q="x")).outputs.answer == "Ada"
+
+
+async def test_a_type_is_no_answer(make):
+    made = make(["SUBMIT(answer=int)", "SUBMIT(answer='five')"], signature="q: str -> answer: str")
+    result = await made.run(q="x")
+    assert result.outputs.answer == "five"
+    assert "SUBMIT was given a type, not a value" in made.last_told()
+
+
 async def test_choices_are_held_to(make):
     code = "kinds = llm_batch(['apple', 'spanner'], type=['fruit', 'tool'])\nSUBMIT(answer=kinds)"
     made = make([code], signature="q: str -> answer: list[str]", sub={"apple": '"fruit"', "spanner": "tool"})
