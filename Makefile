@@ -34,6 +34,9 @@ format: $(VENV)/.dev  ## Put the code into its usual form
 bench: $(VENV)/.dev .venv-bench/.ready  ## Compare with peers, in one run
 	@$(BIN)/python benchmarks/sandbox.py
 	@$(BIN)/python benchmarks/runtime.py
+	@$(BIN)/python benchmarks/traces.py
+	@$(BIN)/python benchmarks/batch.py
+	@$(BIN)/python benchmarks/quality.py
 
 clean:  ## Remove what was made
 	rm -rf $(VENV) .venv-bench .pytest_cache .mypy_cache .ruff_cache
