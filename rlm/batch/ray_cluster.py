@@ -98,6 +98,8 @@ def _imported(*, here: bool) -> Any:
     if here:
         # Its word for "on the loopback alone"; and others on this machine need a token, which no file has.
         said |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
+        # What it would note of every call, for a dashboard that is not there, grows with the number of items.
+        said["RAY_task_events_report_interval_ms"] = "0"
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     os.environ.update(said)
     try:
