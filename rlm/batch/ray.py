@@ -111,6 +111,8 @@ class RayEngine:
         return min(free, key=lambda one: len(one.items), default=None)
 
     def _keep_size(self) -> None:
+        if len(self._actors) >= self._size:
+            return  # an actor class that is made is never forgotten by Ray
         kind = self._ray.remote(ItemActor).options(
             num_cpus=1,
             max_concurrency=self._at_once + 2,
