@@ -7,9 +7,9 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ..repl.events import all_of, ignore
 from ..repl.past import Past
@@ -20,6 +20,7 @@ from .kept import interrupted_result
 from .otel import telemetry
 from .state import Event, RunState
 
+T = TypeVar("T")
 _FLUSH_S = 10.0
 
 
@@ -63,7 +64,13 @@ def drive(task: Task, view: View, state: RunState, *, past: Past | None = None, 
 
 
 async def _drive(run: Any, state: RunState) -> Outcome:
-    running = asyncio.ensure_future(run)
+    result, interrupted = await until_interrupted(run)
+    return Outcome(interrupted_result(state) if result is None else result, interrupted, state)
+
+
+async def until_interrupted(work: Coroutine[Any, Any, T]) -> tuple[T | None, bool]:
+    """What comes of the work, None where Ctrl-C ended it, and whether there was one. A second one does not wait."""
+    running = asyncio.ensure_future(work)
     interrupts = 0
 
     def interrupt() -> None:
@@ -75,12 +82,11 @@ async def _drive(run: Any, state: RunState) -> Outcome:
 
     with on_interrupt(interrupt):
         try:
-            result = await running
+            return await running, interrupts > 0  # it may have come to its own end all the same
         except asyncio.CancelledError:
             if not interrupts:
                 raise
-            result = interrupted_result(state)
-    return Outcome(result, interrupts > 0, state)
+            return None, True
 
 
 @contextlib.contextmanager

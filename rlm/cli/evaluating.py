@@ -119,27 +119,13 @@ def _run(
 
 async def _drive(pool: Any, work: Iterator[Work]) -> _How:
     from ..evals.running import CannotGoOn
-    from .driving import on_interrupt
+    from .driving import until_interrupted
 
-    running = asyncio.ensure_future(pool.run(work))
-    interrupts = 0
-
-    def interrupt() -> None:
-        nonlocal interrupts
-        interrupts += 1
-        if interrupts > 1:
-            raise KeyboardInterrupt
-        running.cancel()
-
-    with on_interrupt(interrupt):
-        try:
-            await running
-        except asyncio.CancelledError:
-            if not interrupts:
-                raise
-        except CannotGoOn as error:
-            return _How(hopeless=str(error))
-    return _How(interrupted=interrupts > 0)
+    try:
+        _, interrupted = await until_interrupted(pool.run(work))
+    except CannotGoOn as error:
+        return _How(hopeless=str(error))
+    return _How(interrupted=interrupted)
 
 
 def _say_how(how: _How, log: EvalLog, again: str, options: Mapping[str, Any]) -> int:
