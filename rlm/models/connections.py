@@ -17,6 +17,7 @@ from .connection import Connection, Origin
 
 _IDLE_SECONDS = 15.0  # servers close idle connections too, some after a few seconds
 _IDLE_MOST = 256
+_JUST_NOW_SECONDS = 0.5
 
 
 class Connections:
@@ -40,7 +41,10 @@ class Connections:
                 if at is None:
                     return None
                 connection = idle.pop(at)
-            if time.monotonic() - connection.idle_since < _IDLE_SECONDS and connection.quiet:
+            idle_seconds = time.monotonic() - connection.idle_since
+            # Its loop watches it: what came before the last look around is known without asking.
+            watched = connection.loop is here and idle_seconds < _JUST_NOW_SECONDS
+            if watched or (idle_seconds < _IDLE_SECONDS and connection.quiet):
                 return connection
             connection.close()
 

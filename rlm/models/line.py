@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import datetime
 import json
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from .http1 import ReplyReader
+from .kept import keep
 from .prices import is_priced
 from .request import request_for
 from .transport import Endpoint
@@ -70,7 +70,7 @@ class Line:
         plain = PlainReply.of(data)
         if plain is None or "logprobs" in self.template.body or await is_priced(PROVIDER, plain.model, self.model):
             return self._kept_by_dspy(lm, turns, system, data)
-        _keep(lm, messages, plain, data)
+        keep(lm, messages, plain.text, plain.usage, data, plain.model)
         used = plain.usage
         return Reply(plain.text, plain.finish_reason, used["prompt_tokens"], used["completion_tokens"], None)
 
@@ -119,30 +119,3 @@ def _retry_after(reply: ReplyReader) -> float | None:
     if when.tzinfo is None:
         when = when.replace(tzinfo=datetime.UTC)
     return max(0.0, (when - datetime.datetime.now(datetime.UTC)).total_seconds())
-
-
-def _keep(lm: Any, messages: list[dict[str, str]], plain: PlainReply, data: Any) -> None:
-    """What dspy keeps of a call, in its form."""
-    from dspy import settings
-
-    if settings.usage_tracker:
-        settings.usage_tracker.add_usage(lm.model, plain.usage)
-    if settings.disable_history:
-        return
-    lm.update_history(
-        {
-            "prompt": None,
-            "messages": [{**one, "role": "system"} if one["role"] == "developer" else one for one in messages],
-            "kwargs": {"cache": False},
-            "response": data,
-            "outputs": [plain.text],
-            "usage": plain.usage,
-            "cost": None,
-            "timestamp": datetime.datetime.now().isoformat(),
-            "uuid": str(uuid.uuid4()),
-            "model": lm.model,
-            "response_model": plain.model,
-            "model_type": "chat",
-            "cost_details": {"kind": "unknown", "reason": "no matching pricing entry"},
-        }
-    )

@@ -5,11 +5,10 @@ dspy's way is taken where dspy has something to do: a cache, callbacks, a stream
 
 from __future__ import annotations
 
-import datetime
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .kept import keep
 from .line import Reply
 from .request import config_for, request_for
 
@@ -30,34 +29,9 @@ async def ask_engine(
     """One answer, kept in the histories and the usage tracker, as dspy does it."""
     request = request_for(lm.model, turns, system, config_for({**lm.kwargs, **options}))
     reply = Reply.of(await engine.complete(request), None)
-    _keep(lm, turns, system, reply)
-    return reply
-
-
-def _keep(lm: Any, turns: Sequence[tuple[str, str]], system: str | None, reply: Reply) -> None:
-    from dspy import settings
-
+    asked = [("system", system), *turns] if system is not None else turns
     used = {"prompt_tokens": reply.tokens_in, "completion_tokens": reply.tokens_out}
     used["total_tokens"] = reply.tokens_in + reply.tokens_out
-    if settings.usage_tracker:
-        settings.usage_tracker.add_usage(lm.model, used)
-    if settings.disable_history:
-        return
-    asked = [("system", system), *turns] if system is not None else turns
-    lm.update_history(
-        {
-            "prompt": None,
-            "messages": [{"role": role, "content": text} for role, text in asked],
-            "kwargs": {"cache": False},
-            "response": {"choices": [{"finish_reason": reply.finish_reason}]},
-            "outputs": [reply.text],
-            "usage": used,
-            "cost": None,
-            "timestamp": datetime.datetime.now().isoformat(),
-            "uuid": str(uuid.uuid4()),
-            "model": lm.model,
-            "response_model": lm.model,
-            "model_type": "chat",
-            "cost_details": {"kind": "unknown", "reason": "no matching pricing entry"},
-        }
-    )
+    response = {"choices": [{"finish_reason": reply.finish_reason}]}
+    keep(lm, [{"role": role, "content": text} for role, text in asked], reply.text, used, response, lm.model)
+    return reply

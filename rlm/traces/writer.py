@@ -80,9 +80,9 @@ class TraceWriter:
             if not (stuck or self._closing or self.problem is not None):
                 self._queue.append(event)
                 self._taken += 1
-                soon = event.kind in SOON
-                self._soon = self._soon or soon
-                if soon or len(self._queue) == 1:
+                sooner = not self._soon and event.kind in SOON
+                self._soon = self._soon or sooner
+                if sooner or len(self._queue) == 1:  # else the thread would wake to find that it may sleep on
                     self._ready.notify_all()
         if stuck:
             self._give_up(f"nothing could be written for {_PATIENCE_S:.0f} seconds")

@@ -1,0 +1,43 @@
+"""What dspy keeps of a call to a model, in its form: for calls that do not go through dspy."""
+
+from __future__ import annotations
+
+import datetime
+import random
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def keep(
+    lm: Any,
+    messages: Sequence[Mapping[str, str]],
+    text: str,
+    usage: Mapping[str, Any],
+    response: Any,
+    response_model: str | None,
+) -> None:
+    """Add a call to dspy's usage tracker and to its histories, where these are wanted."""
+    from dspy import settings
+
+    if settings.usage_tracker:
+        settings.usage_tracker.add_usage(lm.model, usage)
+    if settings.disable_history:
+        return
+    lm.update_history(
+        {
+            "prompt": None,
+            "messages": [{**one, "role": "system"} if one["role"] == "developer" else one for one in messages],
+            "kwargs": {"cache": False},
+            "response": response,
+            "outputs": [text],
+            "usage": usage,
+            "cost": None,
+            "timestamp": datetime.datetime.now().isoformat(),
+            "uuid": str(uuid.UUID(int=random.getrandbits(128), version=4)),  # `uuid4` asks the system each time
+            "model": lm.model,
+            "response_model": response_model,
+            "model_type": "chat",
+            "cost_details": {"kind": "unknown", "reason": "no matching pricing entry"},
+        }
+    )
