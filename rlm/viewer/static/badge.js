@@ -1,6 +1,7 @@
-// How a run ended, as a small badge.
+// How a run ended, as a small badge; how sure or how right it is, as a small bar.
 
 import { h } from "./dom.js";
+import { percent } from "./format.js";
 import { line } from "./text.js";
 
 export const ENDINGS = ["submitted", "extracted", "failed", "running", "unfinished"];
@@ -8,4 +9,9 @@ export const ENDINGS = ["submitted", "extracted", "failed", "running", "unfinish
 export function badge(ending) {
   const known = ENDINGS.includes(ending) ? ending : "unfinished";
   return h("span", { class: `badge ${known}` }, h("span", { class: "dot" }), line(ending, 20));
+}
+
+export function meter(value) {
+  const kind = value >= 0.9 ? "high" : value >= 0.5 ? "middle" : "low";
+  return h("span", { class: "meter" }, h("span", { style: { width: percent(value) }, class: kind }));
 }

@@ -3,7 +3,7 @@
 import { fold, textBlock } from "./blocks.js";
 import { h } from "./dom.js";
 import { count, dollars, plural, seconds, short } from "./format.js";
-import { usedByCall } from "./model.js";
+import { cached, usedByCall } from "./model.js";
 import { section } from "./parts.js";
 import { line, shown } from "./text.js";
 
@@ -58,6 +58,7 @@ function callRow(source, model, call, started, ended) {
         call.seconds === undefined ? "not ended" : seconds(call.seconds),
         spent.tokens ? `${short(spent.tokens)} tok` : "",
         spent.cost ? dollars(spent.cost) : "",
+        cached(call.asks),
       ]
         .filter(Boolean)
         .join(" · "),

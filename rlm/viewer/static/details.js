@@ -105,6 +105,7 @@ export async function attemptDetail(source, model, number) {
       ),
       figures(
         ["model", ask.seconds ? seconds(ask.seconds) : null],
+        ["answer", ask.cached ? "cached" : null],
         ["tokens", ask.tokensIn ? count(ask.tokensIn + ask.tokensOut) : null],
         ["cost", dollars(ask.cost)],
       ),

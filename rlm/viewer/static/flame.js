@@ -194,6 +194,7 @@ export class Flame {
     const figures = [seconds(found.ended - found.started)];
     if (found.tokens) figures.push(`${short(found.tokens)} tokens`);
     if (found.cost) figures.push(dollars(found.cost));
+    if (found.cached) figures.push("cached");
     if (found.about) figures.push(plural(found.about.iterations_used, "iteration"));
     if (found.error) figures.push("error");
     this.tip.replaceChildren(h("b", {}, `${names[found.kind]} `, line(what, 60)), h("span", {}, figures.join(" · ")));

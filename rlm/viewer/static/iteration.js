@@ -4,7 +4,7 @@ import { codeBlock, fold, textBlock } from "./blocks.js";
 import { callList } from "./calls.js";
 import { h } from "./dom.js";
 import { count, dollars, plural, seconds } from "./format.js";
-import { usedByIteration } from "./model.js";
+import { cached, usedByIteration } from "./model.js";
 import { figures, section } from "./parts.js";
 import { sizeOf } from "./source.js";
 import { shown } from "./text.js";
@@ -91,6 +91,7 @@ export async function iterationDetail(source, model, number, { variables, span, 
       state && h("span", { class: `state ${one.cell?.ok === false ? "bad" : "waiting"}` }, shown(state)),
       figures(
         ["model", asking ? seconds(asking) : null],
+        ["answer", cached(main) || null],
         ["cell", one.cell?.ended ? seconds(one.cell.seconds) : null],
         ["tokens", spent.total.tokens ? count(spent.total.tokens) : null],
         ["cost", dollars(spent.total.cost)],

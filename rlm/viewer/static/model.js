@@ -177,6 +177,7 @@ export class RunModel {
     ask.tokensOut = data.tokens_out ?? 0;
     ask.cost = data.cost_usd ?? null;
     ask.past = Boolean(data.past);
+    ask.cached = Boolean(data.cached);
     ask.truncated = Boolean(data.truncated);
     if (kind === "model_failed") {
       ask.error = data.error_kind ?? "failed";
@@ -209,6 +210,12 @@ export function used(asks) {
     if (ask.cost !== null && ask.cost !== undefined) cost = (cost ?? 0) + ask.cost;
   }
   return { tokens, cost };
+}
+
+// How many answers came from the cache, in words; nothing if none did.
+export function cached(asks) {
+  const many = asks.filter((ask) => ask.cached).length;
+  return many === 0 ? "" : many === asks.length ? "cached" : `${many} of ${asks.length} cached`;
 }
 
 export function plus(...parts) {

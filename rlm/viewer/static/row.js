@@ -1,6 +1,6 @@
 // One run in the list.
 
-import { badge } from "./badge.js";
+import { badge, meter } from "./badge.js";
 import { h } from "./dom.js";
 import { ago, clock, count, dollars, percent, plural, seconds, short, titleOf } from "./format.js";
 import { line } from "./text.js";
@@ -13,7 +13,6 @@ export function runRow(run, { chosen, choose, go }) {
     checked: chosen.has(run.id),
     on: { click: (event) => event.stopPropagation(), change: () => choose(run.id) },
   });
-  const sure = run.confidence ?? 0;
   return h(
     "div",
     {
@@ -44,17 +43,7 @@ export function runRow(run, { chosen, choose, go }) {
       { class: "cell confidence" },
       run.confidence === null || run.ending === "failed"
         ? h("span", { class: "none" }, "–")
-        : [
-            h(
-              "span",
-              { class: "meter" },
-              h("span", {
-                style: { width: percent(sure) },
-                class: sure >= 0.9 ? "high" : sure >= 0.5 ? "middle" : "low",
-              }),
-            ),
-            h("span", { class: "figure" }, percent(sure)),
-          ],
+        : [meter(run.confidence), h("span", { class: "figure" }, percent(run.confidence))],
     ),
     h("span", { class: `cell answer ${run.answer ? "" : "why"}` }, line(said, 240)),
     h("span", { class: "cell iterations" }, count(run.iterations_used)),

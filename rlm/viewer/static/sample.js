@@ -1,14 +1,9 @@
 // One sample of an evaluation in its table.
 
-import { badge } from "./badge.js";
+import { badge, meter } from "./badge.js";
 import { h } from "./dom.js";
 import { dollars, length, percent, plural, seconds, short } from "./format.js";
 import { line } from "./text.js";
-
-function meter(value) {
-  const kind = value >= 0.9 ? "high" : value >= 0.5 ? "middle" : "low";
-  return h("span", { class: "meter" }, h("span", { style: { width: percent(value) }, class: kind }));
-}
 
 export function sampleRow(row, { go }) {
   const place = row.id ? `#/run/${encodeURIComponent(row.id)}` : null;

@@ -31,6 +31,7 @@ export function spansOf(model, inner, now = model.end) {
         error: ask.error,
         tokens: (ask.tokensIn ?? 0) + (ask.tokensOut ?? 0),
         cost: ask.cost,
+        cached: ask.cached,
       }),
     );
   const below = (child) => {

@@ -4,7 +4,7 @@ import { attemptDetail, startDetail, triggerDetail } from "./details.js";
 import { h } from "./dom.js";
 import { dollars, plural, seconds, short } from "./format.js";
 import { iterationDetail } from "./iteration.js";
-import { usedByIteration } from "./model.js";
+import { cached, usedByIteration } from "./model.js";
 import { planDetail, planRow } from "./plans.js";
 import { line, shown } from "./text.js";
 import { WindowedList } from "./window.js";
@@ -164,6 +164,7 @@ export class Steps {
     if (one.calls.length) facts.push(plural(one.calls.length, "call"));
     if (spent.tokens) facts.push(`${short(spent.tokens)} tok`);
     if (spent.cost) facts.push(dollars(spent.cost));
+    if (cached(one.asks)) facts.push(cached(one.asks));
     if (one.differs !== null) facts.push("differs");
     if (one.compacted) facts.push("compacted");
     return row(

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { count, dollars, seconds, short } from "./format.js";
-import { used, usedByCall, usedByIteration, usedByRun } from "./model.js";
+import { cached, used, usedByCall, usedByIteration, usedByRun } from "./model.js";
 import { line, shown } from "./text.js";
 
 const PAGE = 100;
@@ -118,7 +118,7 @@ export class Tree {
       label: String(ask.model || ask.role)
         .split("/")
         .pop(),
-      detail: ask.error ?? (ask.past ? "from the record" : ask.role),
+      detail: ask.error ?? (ask.past ? "from the record" : cached([ask]) || ask.role),
       href,
       own: spent,
       total: spent,

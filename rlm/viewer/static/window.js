@@ -10,13 +10,12 @@ export class WindowedList {
   #selected = -1;
 
   // `row(item, index)` makes a row; `key(item)` says which item it is.
-  constructor({ row, key, height, label, follow = null }) {
+  constructor({ row, key, height, label }) {
     this.row = row;
     this.key = key;
     this.height = height;
     this.space = h("div", { class: "window-space" });
     this.element = h("div", { class: "window", role: "list", "aria-label": label, tabindex: "-1" }, this.space);
-    this.scroller = follow ?? this.element;
     this.element.addEventListener("scroll", () => this.draw(), { passive: true });
     this.watch = new ResizeObserver(() => this.draw());
     this.watch.observe(this.element);

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
-from viewer_traces import ended, iteration, started
+from conftest import serve
+from viewer_traces import ended, iteration, started, tell
 
+from rlm.repl.events import Event
 from rlm.traces import TraceWriter
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("browser")]
@@ -158,6 +162,38 @@ async def test_the_tree_opens_branch_by_branch(tab: Any, address: str, runs: Any
     await expect(page.locator("h1")).to_have_text("part -> due_day")
     await page.click("text=child of")
     await expect(page.locator("h1")).to_have_text("lease")
+
+
+async def test_an_answer_from_the_cache_is_marked(tab: Any, tmp_path: Path) -> None:
+    page, run, begin = tab.page, "c" * 12, time.time()
+    asked = {"id": 7, "role": "extraction", "iteration": None, "call": None, "model": "made/main", "turns": []}
+    tell(
+        tmp_path,
+        [
+            started(run, begin, doc="text"),
+            *iteration(run, 1, begin + 1, code="first = 1", output="one", calls=1),
+            *iteration(run, 2, begin + 2, code="second = 2", output="two", calls=1, cached=True),
+            Event("model_asked", run, asked, begin + 3),
+            Event("model_answered", run, {"id": 7, "role": "extraction", "text": "{}", "cached": True}, begin + 3),
+            Event("extraction_attempt", run, {"number": 1, "prompt": "p", "text": "{}", "problems": []}, begin + 3),
+            ended(run, begin + 4, {"answer": "42"}),
+        ],
+    )
+    with contextlib.contextmanager(serve)(tmp_path) as address:
+        for step, times in (("1", 0), ("2", 1), ("attempt-1", 1)):
+            await page.goto(f"{address}#/run/{run}/{step}")
+            await expect(page.locator(f".window-row.selected[data-step='{step}']")).to_be_visible()
+            await expect(page.locator(".pane .figures", has_text="answer cached")).to_have_count(times)
+            await expect(page.locator(".pane .call-figures", has_text="cached")).to_have_count(int(step == "2"))
+        await expect(page.locator(".rail .step-sub", has_text="cached")).to_have_count(1)
+        await expect(page.locator("[data-step='2'] .step-sub")).to_contain_text("cached")
+        await page.click("[data-tab=tree]")
+        for branch in ("Iteration 2", "llm_query()", "Extraction", "Iteration 1"):
+            await page.locator(".tree .tree-row", has_text=branch).locator(".twist").click()
+        await expect(page.locator(".tree [data-kind=model] .tree-detail")).to_have_text(["main", "cached"])
+        await expect(page.locator(".tree [data-kind=sub] .tree-detail")).to_have_text(["cached"])
+        await expect(page.locator(".tree [data-kind=extraction] .tree-detail")).to_have_text(["", "cached"])
+        await page.goto("about:blank")
 
 
 async def test_two_runs_are_compared_side_by_side(tab: Any, address: str, runs: Any) -> None:

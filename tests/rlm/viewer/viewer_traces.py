@@ -97,9 +97,17 @@ def started(run: str, when: float, *, name: str = "Story", model: str = "made/ma
 
 
 def iteration(
-    run: str, number: int, when: float, *, code: str, output: str, calls: int = 0, thought: str = "I go on."
+    run: str,
+    number: int,
+    when: float,
+    *,
+    code: str,
+    output: str,
+    calls: int = 0,
+    thought: str = "I go on.",
+    cached: bool = False,
 ) -> Iterator[Event]:
-    """The events of one iteration, with so many calls to a sub-model."""
+    """The events of one iteration, with so many calls to a sub-model. All answers or none were in the cache."""
     tick = itertools.count()
 
     def event(kind: str, data: dict[str, Any]) -> Event:
@@ -107,7 +115,9 @@ def iteration(
 
     asks = 1_000_000 * number
     ask = {"id": asks, "role": "main", "iteration": number, "call": None, "kept": 0, "model": "made/main"}
-    used = {"tokens_in": 100, "tokens_out": 20, "cost_usd": 0.001, "seconds": 0.01}
+    used: dict[str, Any] = {"tokens_in": 100, "tokens_out": 20, "cost_usd": 0.001, "seconds": 0.01}
+    if cached:
+        used = {"tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0, "seconds": 0.01, "cached": True}
     yield event("iteration_started", {"iteration": number})
     yield event("model_asked", {**ask, "system": "You work in a REPL.", "turns": [["user", thought]]})
     yield event("model_answered", {"id": asks, "role": "main", "iteration": number, "text": code, **used})
