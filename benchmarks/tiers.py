@@ -21,7 +21,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,48 +56,64 @@ def main() -> int:
     options.add_argument("--only", default="", help="contenders, separated by commas")
     options.add_argument("--threads", type=int, help="that compute; half the processors without")
     options.add_argument("--peers", type=Path, default=HERE.parent / ".venv-bench/bin/python")
-    options.add_argument("--json", type=Path, help="also write every answer there")
-    options.add_argument("--show", type=Path, help="print the answers of an earlier run")
+    options.add_argument("--json", type=Path, help="write every answer there, and ask nothing that is there already")
     options.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     asked = options.parse_args()
     console = Console(width=120, highlight=False)
     if asked.one is not None:
-        print(json.dumps(measure(None if asked.one == Path("embedded") else asked.one, asked)))
+        measure(None if asked.one == Path("embedded") else asked.one, asked)
         return 0
-    everything = json.loads(asked.show.read_text()) if asked.show else []
-    for gguf in [] if asked.show else asked.gguf or ["embedded"]:
-        everything.append(in_a_process(gguf))
-        if asked.json:
-            asked.json.write_text(json.dumps(everything, indent=1))
-    return 1 if sum(show(console, found) for found in everything) else 0
+    kept = asked.json if asked.json is not None and asked.json.exists() else None
+    everything: dict[str, Any] = json.loads(kept.read_text()) if kept else {}
+    models = [str(one) for one in asked.gguf or ["embedded"]]
+    for model in models:
+        found = everything.setdefault(model, {"model": model, "load": [], "answers": {}, "failed": {}})
+        for key, one in in_a_process(model, [key for key in contenders(asked) if key not in found["answers"]]):
+            found["model"] = one["model"]
+            found["load"] = [*found["load"][:1], one["load"]] if found["load"] else [one["load"]] * 2
+            found["failed" if "why" in one else "answers"][key] = one.get("why") or one["rows"]
+            if asked.json:
+                asked.json.write_text(json.dumps(everything, indent=1))
+    return 1 if sum(show(console, everything[model]) for model in models) else 0
 
 
-def in_a_process(gguf: Any) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, __file__, *sys.argv[1:], "--one", str(gguf)], stdout=subprocess.PIPE, check=True
-    )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+def contenders(asked: Any) -> list[str]:
+    return [one for one in (*OURS, *PEERS) if not asked.only or one in asked.only.split(",")]
+
+
+def in_a_process(model: str, keys: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each contender's answers as it is done: llama.cpp gives its memory back only with its process."""
+    if not keys:
+        return
+    command = [sys.executable, __file__, *sys.argv[1:], "--only", ",".join(keys), "--one", model]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            one = json.loads(line)
+            yield one.pop("key"), one
+    if process.returncode:
+        raise SystemExit(f"tiers.py: {model} ended with code {process.returncode}")
 
 
 # Measuring -------------------------------------------------------------------------------------------------------
 
 
-def measure(gguf: Path | None, asked: Any) -> dict[str, Any]:
-    """Every contender on one model."""
+def measure(gguf: Path | None, asked: Any) -> None:
+    """Every contender on one model; what came of each is a line on stdout."""
     from tiers_cases import cases, score
 
     from rlm.models import OutlinesLM
 
     lm = OutlinesLM(gguf, backend="llamacpp", context=4096, threads=asked.threads, max_tokens=MAX_TOKENS)
-    wanted = [one for one in (*OURS, *PEERS) if not asked.only or one in asked.only.split(",")]
-    found: dict[str, Any] = {"model": str(lm.model), "load": [os.getloadavg()[0]], "answers": {}, "failed": {}}
-    for key in wanted:
+    for key in contenders(asked):
+        told: dict[str, Any] = {"key": key, "model": str(lm.model), "load": os.getloadavg()[0]}
         ask, close = ours(lm, OURS[key][1]) if key in OURS else peer(key, lm, asked.peers)
         try:
             ask(cases()[0].kind, cases()[0].text)  # what is made once is made
         except Exception as error:
-            found["failed"][key] = f"{type(error).__name__}: {str(error).splitlines()[0][:150]}"
+            print(
+                json.dumps({**told, "why": f"{type(error).__name__}: {str(error).splitlines()[0][:150]}"}), flush=True
+            )
             continue
         rows = []
         for case in cases()[: asked.cases]:
@@ -107,11 +123,9 @@ def measure(gguf: Path | None, asked: Any) -> dict[str, Any]:
             took = {"seconds": time.perf_counter() - began, "cpu": time.process_time() - cpu + answer.pop("cpu", 0.0)}
             judged = {"parsed": answer["value"] is not None, "right": score(case.right, answer["value"])}
             rows.append({"kind": case.kind, **took, **judged, **answer})
-        found["answers"][key] = rows
-        print(f"{found['model']} {key}: {sum(row['right'] for row in rows)} of {len(rows)} right", file=sys.stderr)
+        print(json.dumps({**told, "rows": rows}), flush=True)
+        print(f"{lm.model} {key}: {sum(row['right'] for row in rows)} of {len(rows)} right", file=sys.stderr)
         close()
-    found["load"].append(os.getloadavg()[0])
-    return found
 
 
 Ask = Callable[[str, str], dict[str, Any]]
@@ -190,7 +204,7 @@ def show(console: Console, found: dict[str, Any]) -> int:
     table = Table(box=box.SIMPLE, title=f"{found['model']}", title_justify="left")
     for column in ("", "parsed", "right", "s each", "CPU s", "tokens in", "out", "answered by tier 1, 2, 3"):
         table.add_column(column, justify="right" if column else "left", no_wrap=True)
-    for key, rows in answers.items():
+    for key, rows in ((key, answers[key]) for key in (*OURS, *PEERS) if key in answers):
         tiers = [sum(row.get("tier") == tier for row in rows) for tier in (1, 2, 3)]
         table.add_row(
             OURS[key][0] if key in OURS else PEERS[key],

@@ -26,7 +26,7 @@ from .metrics import TierCounts, TierMetrics
 from .retries import DEFAULT_ATTEMPTS, ask_again, finish, over_messages
 from .structured import StructuredTier, Way, by_server
 from .targets import NoTarget, label_of, target_of_signature
-from .tiers import ConstrainedTier, JsonTier, check_fields, put, refused
+from .tiers import BriefTier, ConstrainedTier, JsonTier, check_fields, put, refused
 
 logger = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
             for tier in self._plan(asked):
                 record = Recording()
                 try:
-                    answer = await self._try(tier, asked, record, last)
+                    answer = await self._try(tier, asked, record, last, first=not failures)
                 except _Skipped:
                     self.metrics.record_skip(label, model)
                     continue
@@ -135,12 +135,14 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
         self.metrics.record_unanswered(label, model)
         raise _unanswered(signature, failures)
 
-    async def _try(self, tier: int, asked: _Question, record: Recording, last: Reply | None) -> list[dict[str, Any]]:
+    async def _try(
+        self, tier: int, asked: _Question, record: Recording, last: Reply | None, *, first: bool
+    ) -> list[dict[str, Any]]:
         if tier == 1:
             return await self._chat(asked, record)
         if tier == 2:
             return await self._json(asked, record)
-        return await self._held(asked, record, last)
+        return await self._held(asked, record, last, first=first)
 
     async def _chat(self, asked: _Question, record: Recording) -> list[dict[str, Any]]:
         keywords = dict(asked.lm_kwargs)
@@ -164,22 +166,26 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
 
     # Tier 3 ------------------------------------------------------------------------------------------------------
 
-    async def _held(self, asked: _Question, record: Recording, last: Reply | None) -> list[dict[str, Any]]:
+    async def _held(
+        self, asked: _Question, record: Recording, last: Reply | None, *, first: bool
+    ) -> list[dict[str, Any]]:
         try:
             target_of_signature(asked.signature)
         except NoTarget as why:
             raise _Skipped from why
         asked = replace(asked, lm_kwargs=_one_answer(asked))
         if getattr(asked.lm, "constrains", False):
-            return await self._constrained(asked, record)
+            return await self._constrained(asked, record, BriefTier if first else ConstrainedTier)
         return await self._structured(asked, record, last)
 
-    async def _constrained(self, asked: _Question, record: Recording) -> list[dict[str, Any]]:
+    async def _constrained(
+        self, asked: _Question, record: Recording, kind: type[ConstrainedTier]
+    ) -> list[dict[str, Any]]:
         from ..models.local.errors import ConstraintViolated, UnsupportedConstraint
 
         try:
             with recording("tier3", asked.lm, record):
-                tier = ConstrainedTier(self, as_json=self.choices_as_json)
+                tier = kind(self, as_json=self.choices_as_json)
                 answers = await put(tier, asked.asynchronous, asked.lm, asked.lm_kwargs, *asked.about)
         except ConstraintViolated as error:
             raise refused(asked.signature, record.text, str(error)) from error

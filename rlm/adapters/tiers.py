@@ -6,13 +6,14 @@ cache of the prompt serves every tier.
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping
 from typing import Any
 
 from dspy.adapters.base import Adapter
 from dspy.adapters.chat_adapter import ChatAdapter
-from dspy.adapters.utils import apply_output_field_defaults, parse_value, serialize_for_json
+from dspy.adapters.utils import apply_output_field_defaults, format_field_value, parse_value, serialize_for_json
 from dspy.signatures.signature import make_signature
 from dspy.utils.exceptions import AdapterParseError
 
@@ -108,6 +109,41 @@ class ConstrainedTier(HeldTier):
         if self._bare(target) is None or target.fields[0] not in outputs:
             return super().format_assistant_message_content(signature, outputs, missing_field_message)
         return str(serialize_for_json(outputs[target.fields[0]]))
+
+
+class BriefTier(ConstrainedTier):
+    """Tier 3 for a small model that begins with it: only the task, the inputs and what to write.
+
+    Such a model reads its prompt for seconds, and an explanation of markers that it is not to write misleads it.
+    """
+
+    def format_system_message(self, signature: Any) -> str:
+        """The task, and what its fields mean where somebody has said so."""
+        fields = {**signature.input_fields, **signature.output_fields}
+        told = {name: (field.json_schema_extra or {}).get("desc") for name, field in fields.items()}
+        meanings = [f"- {name}: {words}" for name, words in told.items() if words and words != f"${{{name}}}"]
+        return "\n".join([inspect.cleandoc(signature.instructions), *meanings])
+
+    def user_message_output_requirements(self, signature: Any) -> str:
+        """What to write. A choice is asked for by its name, as in a form: from a bare list the first is taken."""
+        target = target_of_signature(signature)
+        bare = self._bare(target)
+        if bare is None or bare.choices is None:
+            return super().user_message_output_requirements(signature)
+        name = target.fields[0]
+        return f"Respond with the {name}, one of: {', '.join(bare.choices)}.\n\n{name}:"
+
+    def format_user_message_content(
+        self, signature: Any, inputs: dict[str, Any], prefix: str = "", suffix: str = "", main_request: bool = False
+    ) -> str:
+        """The inputs with their names, and what to write."""
+        given = [
+            f"{name}: {format_field_value(field_info=field, value=inputs[name])}"
+            for name, field in signature.input_fields.items()
+            if name in inputs
+        ]
+        asked = [self.user_message_output_requirements(signature)] if main_request else []
+        return "\n\n".join(part for part in (prefix, *given, *asked, suffix) if part)
 
 
 class Messages(Adapter):  # type: ignore[misc]

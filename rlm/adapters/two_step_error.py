@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ..extraction.errors import ExtractionError
+
 Tag = Literal["extraction_lm_not_configured", "extraction_parse_failed", "extraction_validation_failed"]
 
 _WORDS: dict[Tag, tuple[str, str]] = {
@@ -23,7 +25,7 @@ _WORDS: dict[Tag, tuple[str, str]] = {
 }
 
 
-class TwoStepError(Exception):
+class TwoStepError(ExtractionError):
     """The second step failed. `tag` says how, in one word; `reason` says why."""
 
     def __init__(self, tag: Tag, reason: str = "") -> None:

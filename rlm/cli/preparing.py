@@ -20,15 +20,12 @@ def prepare(weights: Path | None, backend: str | None = None) -> str:
 
     path = weights or embedded_gguf()
     facts = examine(path)
-    chosen, problem = choose(facts)
-    if backend not in (None, "auto"):
-        chosen = backend
-    elif chosen is None:
+    chosen, problem = choose(facts, backend)
+    if chosen is None:
         raise EnvironmentProblem(f"{path.name} cannot be run here: {problem}")
     if chosen == "mlx" and facts.is_gguf:
         with _progress(f"Converting {path.name} for MLX, once") as progress:
             as_mlx(path, progress=progress)
-    assert chosen is not None
     return chosen
 
 

@@ -45,13 +45,22 @@ def backends() -> tuple[Backend, ...]:
     return _MLX, _XLLAMACPP, _LLAMA_CPP_PYTHON, _TRANSFORMERS
 
 
-def choose(facts: Facts) -> tuple[str | None, str | None]:
-    """The backend that would run a model here, and why it would not run. One of the two is None."""
-    fitting = [backend for backend in _order(facts) if backend.installed]
+def choose(facts: Facts, wanted: str | None = None) -> tuple[str | None, str | None]:
+    """The backend that would run a model here, and why it would not run. One of the two is None.
+
+    A backend that is `wanted` is the only one that will do.
+    """
+    order = _order(facts)
+    able = [backend for backend in order if wanted in (None, "auto", backend.name)]
+    if not able:
+        others = " or ".join(dict.fromkeys(backend.name for backend in order))
+        why = facts.not_for_mlx if facts.is_gguf and wanted == _MLX.name else None
+        return None, f"{why or f'{wanted} does not read it'}; it needs {others}"
+    fitting = [backend for backend in able if backend.installed]
     if not fitting:
         if facts.is_gguf and _MLX.installed and facts.not_for_mlx:
             return None, f"{facts.not_for_mlx}: pip install 'rlm-kernel[llamacpp]'"
-        extras = " or ".join(f"'rlm-kernel[{extra}]'" for extra in dict.fromkeys(one.extra for one in _order(facts)))
+        extras = " or ".join(f"'rlm-kernel[{extra}]'" for extra in dict.fromkeys(one.extra for one in able))
         return None, f"nothing is installed that runs it: pip install {extras}"
     free = free_memory()
     if free is not None and facts.size + SPARE > free:

@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
+from dataclasses import fields
 from typing import Any
 
 from .checking import checked
@@ -13,6 +14,7 @@ from .constraints import Constraint, constraint_of
 from .generation import Generated, LocalModel, Say, Settings, Turns
 
 DEFAULT_MAX_TOKENS = 1000
+_OPTIONS = tuple(one.name for one in fields(Settings))
 
 
 class NamedModel(str):
@@ -32,13 +34,21 @@ class NamedModel(str):
     def __init__(self, model: LocalModel) -> None:
         """Nothing more to set."""
 
-    def __call__(self, model_input: Any, output_type: Any = None, **options: Any) -> Any:
+    def __call__(self, model_input: Any, output_type: Any = None, backend: str | None = None, **options: Any) -> Any:
         """The text that the model answers with. Raises `ConstraintViolated` when a typed answer was cut off."""
+        self._refuse(backend)
         return ask_directly(self.local, model_input, output_type, options)
 
-    def stream(self, model_input: Any, output_type: Any = None, **options: Any) -> Iterator[Any]:
+    def stream(
+        self, model_input: Any, output_type: Any = None, backend: str | None = None, **options: Any
+    ) -> Iterator[Any]:
         """The same, piece by piece."""
+        self._refuse(backend)
         return stream_directly(self.local, model_input, output_type, options)
+
+    def _refuse(self, backend: str | None) -> None:
+        if backend is not None:
+            raise ValueError(f"Outlines has no model for {self}, so backend={backend!r} cannot be used: leave it out")
 
     def __copy__(self) -> Any:
         return self
@@ -97,4 +107,8 @@ def _turns(model_input: Any) -> Turns:
 
 
 def _settings(options: dict[str, Any]) -> Settings:
-    return Settings(**{"max_tokens": DEFAULT_MAX_TOKENS, **options})
+    if unknown := options.keys() - _OPTIONS:
+        raise TypeError(f"{', '.join(sorted(unknown))}: no option of a local model; it takes {', '.join(_OPTIONS)}")
+    stop = options.get("stop") or ()
+    settings = {"max_tokens": DEFAULT_MAX_TOKENS, **options, "stop": (stop,) if isinstance(stop, str) else tuple(stop)}
+    return Settings(**settings)

@@ -9,6 +9,7 @@ from typing import Any
 
 from .constraints import Constraint
 from .errors import UnsupportedConstraint
+from .json_numbers import lark_of_schema
 
 _KEPT = 256
 _ASCII = "ds"
@@ -28,8 +29,7 @@ def lark_text(constraint: Constraint) -> str:
     """The constraint as a Lark grammar, which llama.cpp takes too. JSON has one form only, so more of it is forced."""
     if constraint.kind == "json_schema":
         schema = json.loads(constraint.source)
-        schema.setdefault("x-guidance", _JSON_FORM)
-        return f"start: %json {json.dumps(schema, ensure_ascii=False)}"
+        return lark_of_schema(schema, {**_JSON_FORM, **schema.pop("x-guidance", {})})
     if constraint.kind == "regex":
         from llguidance import regex_to_lark
 

@@ -8,6 +8,7 @@ from typing import Any
 from .chats import render
 from .generation import Turns
 from .grammars import Grammars
+from .token_table import token_table
 
 
 class HfTokens:
@@ -32,6 +33,4 @@ class HfTokens:
 
     def grammars(self) -> Grammars:
         """Constraints, compiled for these tokens."""
-        import llguidance.hf
-
-        return Grammars(llguidance.hf.from_tokenizer(self._tokenizer, eos_token=sorted(self._eos)))
+        return Grammars(token_table(self._tokenizer, sorted(self._eos)))

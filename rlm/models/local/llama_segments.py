@@ -5,8 +5,9 @@ stopped, the forced text is appended to the prompt, and it goes on from there: t
 being written token by token. Where the grammar refuses a piece, the part of it that fits is kept, or else the likeliest
 token that fits is taken.
 
-Tokens often begin with a space. A prompt that ends in one leaves a model at a loss, so a space at the end is not sent:
-what comes next must begin with it.
+Tokens often begin with a space, and ` ["` is one token, too. A prompt that ends in the middle of one leaves a model at
+a loss: it has never seen ` [` followed by a quote. So spaces and brackets at the end are not sent, and what comes next
+must begin with them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ Complete = Callable[[str, int, dict[str, Any], Callable[[dict[str, Any]], bool] 
 
 _WORTH_A_STOP = 3
 _CANDIDATES = 200
+_HALF = " [{"
 
 
 class NoCandidate(Exception):
@@ -49,12 +51,12 @@ class Segments:
 
     @property
     def sent(self) -> str:
-        """The text without the spaces at its end."""
-        return self.text.rstrip(" ")
+        """The text without what may be half a token at its end."""
+        return self.text.rstrip(_HALF)
 
     @property
     def owed(self) -> str:
-        """The spaces at the end."""
+        """What may be half a token, at the end."""
         return self.text[len(self.sent) :]
 
     def run(self) -> bool:
@@ -98,25 +100,37 @@ class Segments:
     def _choose(self, chooser: random.Random) -> None:
         """The likeliest token that fits, where the model's own choice does not."""
         self.refused += 1
-        answer = self.complete(self.sent, 1, {"n_probs": _CANDIDATES}, None)
+        sent, owed = self.sent.encode(), self.owed.encode()
+        while True:
+            data = self._drawn(self._candidates(sent.decode(), owed), chooser)
+            if not owed.startswith(data):
+                break
+            sent, owed = sent + data, owed[len(data) :]  # a token that is owed: what follows it is still to be chosen
+        self.written += 1
+        self.take(data[len(owed) :].decode())
+
+    def _candidates(self, sent: str, owed: bytes) -> list[tuple[float, bytes]]:
+        """The tokens that may follow, with their chances. Raises `NoCandidate`."""
+        answer = self.complete(sent, 1, {"n_probs": _CANDIDATES}, None)
         self._count(answer)
-        owed = self.owed.encode()
         offered = [
             (one["logprob"], bytes(one["bytes"]))
             for one in answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
         ]
-        known = [(chance, data[len(owed) :]) for chance, data in offered if data.startswith(owed)]
-        fitting = [(chance, data) for chance, data in known if data and self._fits(data)]
+        fitting = [
+            (chance, data)
+            for chance, data in offered
+            if data and (owed.startswith(data) or (data.startswith(owed) and self._fits(data[len(owed) :])))
+        ]
         if not fitting:
             raise NoCandidate
+        return fitting
+
+    def _drawn(self, fitting: list[tuple[float, bytes]], chooser: random.Random) -> bytes:
         heat = self.settings.temperature
         if heat > 0:
-            weights = [math.exp(chance / heat) for chance, _ in fitting]
-            data = chooser.choices([data for _, data in fitting], weights)[0]
-        else:
-            data = fitting[0][1]
-        self.written += 1
-        self.take(data.decode())
+            return chooser.choices([data for _, data in fitting], [math.exp(chance / heat) for chance, _ in fitting])[0]
+        return fitting[0][1]
 
     def _fits(self, data: bytes) -> bool:
         try:
@@ -155,15 +169,16 @@ class _Segment:
             piece = choice.get("text") or ""
             if not piece:
                 continue
-            answer.written += 1
-            if not self._pay(piece):
+            paid = self._pay(piece)
+            answer.written += not self.refused
+            if not paid:
                 return True
             if answer.cancelled or answer.forces():
                 return True
         return False
 
     def _pay(self, piece: str) -> bool:
-        """Take in a piece that begins with the spaces that were not sent. Whether all of it was right."""
+        """Take in a piece that begins with what was not sent. Whether all of it was right."""
         if self._owed.startswith(piece):
             self._owed = self._owed[len(piece) :]
             return True

@@ -93,18 +93,23 @@ def _load(
     if backend == "mlx":
         from .mlx_model import mlx_model
 
+        check_memory(path)  # before it is converted, which takes minutes
         folder = _mlx_folder(path, progress)
         check_memory(folder, as_float32=sys.platform == "linux")
         return mlx_model(folder, name, context)
     if backend == "llamacpp":
+        if path.is_dir():
+            raise LocalModelError(f"llama.cpp reads a GGUF file; the folder {path} needs mlx or transformers")
         check_memory(path)
         return _llama(path, name, context, parallel, threads)
     if backend == "transformers":
         from .torch_model import torch_model
 
+        if not path.is_dir():
+            raise LocalModelError(f"transformers reads a folder with safetensors; {path.name} needs mlx or llamacpp")
         check_memory(path)
         return torch_model(path, name, context)
-    raise LocalModelError(f"no backend is called {backend!r}")
+    raise LocalModelError(f"no backend is called {backend!r}: choose mlx, llamacpp or transformers")
 
 
 def _llama(path: Path, name: str, context: int | None, parallel: int, threads: int | None) -> LocalModel:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
+
+_LAST_SECONDS = 5.0
+_begun: set[int] = set()
+"""The threads of all workers, by the system's numbers for them."""
 
 
 class Worker:
@@ -35,3 +41,17 @@ class Worker:
 
     def _mark(self) -> None:
         self._here.mine = True
+        _begun.add(threading.get_native_id())
+
+
+@atexit.register
+def wait_for_threads() -> None:
+    """Until the system has ended these threads; they were joined before.
+
+    MLX frees what it keeps for a thread when the thread ends, and takes Python's lock for it. Joining a thread does not
+    wait for that before Python 3.13, and on Linux a thread that wants the lock of an ending interpreter aborts it.
+    """
+    until = time.monotonic() + _LAST_SECONDS
+    for thread in _begun:
+        while Path(f"/proc/self/task/{thread}").exists() and time.monotonic() < until:
+            time.sleep(0.001)

@@ -159,8 +159,45 @@ def test_a_single_choice_is_held_to_itself_and_asked_for_without_json() -> None:
     lm = HoldingLM("bad")
     assert ask(lm, OutlinesAdapter(tiers=(3,)), Mood, review="boring").mood == "bad"
     assert lm.constraints == [Literal["good", "bad"]]
-    assert "one of these, and nothing else: good; bad" in lm.engine.prompt(0)
+    assert lm.engine.prompt(0).endswith("Respond with the mood, one of: good, bad.\n\nmood:")
     assert "JSON" not in lm.engine.prompt(0)
+
+
+def test_a_model_that_is_held_first_reads_the_task_the_inputs_and_what_to_write() -> None:
+    lm = HoldingLM(JSON)
+    ask(lm, OutlinesAdapter(tiers=(3,)))
+    assert lm.engine.system(0) == "Read the invoice."
+    assert lm.engine.prompt(0).startswith("text: ACME, 3.50\n\nRespond with a JSON object with the fields `vendor`")
+    assert "[[ ##" not in lm.engine.prompt(0)
+
+
+def test_what_fields_mean_and_what_examples_show_is_kept_in_the_short_prompt() -> None:
+    class Told(dspy.Signature):
+        """Read the note."""
+
+        text: str = dspy.InputField()
+        due: int = dspy.OutputField(desc="the day of the month")
+
+    lm = HoldingLM('{"due": 4}')
+    predict = dspy.Predict(Told)
+    predict.demos = [dspy.Example(text="by the 9th", due=9)]
+    with dspy.context(lm=lm, adapter=OutlinesAdapter(tiers=(3,))):
+        assert predict(text="by the 4th").due == 4
+    assert lm.engine.system(0) == "Read the note.\n- due: the day of the month"
+    said = [(message.role, message.text) for message in lm.engine.requests[0].messages]
+    assert said[:2] == [("user", "text: by the 9th"), ("assistant", '{"due": 9}')]
+
+
+def test_after_other_tiers_the_prompt_keeps_the_beginning_that_is_in_the_models_cache() -> None:
+    lm = HoldingLM(NOT_CHAT, "no", JSON)
+    assert ask(lm, OutlinesAdapter()).vendor == "ACME"
+    assert lm.engine.system(2) == lm.engine.system(0)
+
+
+def test_a_choice_after_other_tiers_is_asked_for_in_words() -> None:
+    lm = HoldingLM(NOT_CHAT, "no", "bad")
+    assert ask(lm, OutlinesAdapter(), Mood, review="boring").mood == "bad"
+    assert "one of these, and nothing else: good; bad" in lm.engine.prompt(2)
 
 
 def test_a_single_choice_can_be_held_as_json_instead() -> None:

@@ -6,6 +6,7 @@ types, the tiers are counted, the prompts of the tiers share their beginning.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Annotated, Any, Literal
 
 import dspy
@@ -94,3 +95,29 @@ def test_it_extracts_for_another_models_words(lm: Any) -> None:
         answer = dspy.Predict(Mood)(review="I loved it.")
     assert answer.mood in ("good", "bad")
     assert len(main.engine.requests) == 1
+
+
+def test_the_speed_of_each_tier_can_be_measured_by_itself(lm: Any) -> None:
+    measured = {}
+    for tier in (1, 2, 3):
+        adapter = OutlinesAdapter(tiers=(tier,))
+        with dspy.context(lm=lm, adapter=adapter), contextlib.suppress(dspy.AdapterParseError):
+            dspy.Predict(Mood, max_tokens=12)(review="I loved it.")
+        measured[tier] = adapter.metrics.to_dict()
+    for tier, counted in measured.items():
+        others = [one for one in (1, 2, 3) if one != tier]
+        assert counted[f"tier{tier}_success"] + counted[f"tier{tier}_failures"] == 1
+        assert counted[f"tier{tier}_seconds"] > 0
+        assert 0 < counted[f"tier{tier}_tokens_out"] <= 12
+        assert [counted[f"tier{one}_seconds"] for one in others] == [0, 0]
+    assert measured[3]["tier3_success"] == 1
+
+
+def test_json_that_fails_ends_in_a_held_answer(lm: Any) -> None:
+    """Six tokens are too few for markers or JSON, and enough for the word alone."""
+    adapter = OutlinesAdapter(tiers=(1, 2, 3))
+    with dspy.context(lm=lm, adapter=adapter):
+        answer = dspy.Predict(Mood, max_tokens=6)(review="The handle broke off.")
+    assert answer.mood in ("good", "bad")
+    counted = {name: n for name, n in adapter.metrics.items() if name.endswith(("success", "failures")) and n}
+    assert counted == {"tier1_failures": 1, "tier2_failures": 1, "tier3_success": 1}

@@ -253,3 +253,40 @@ def test_roles_share_one_copy_of_the_weights(tmp_path: Path) -> None:
     models = load(written(tmp_path, "{main: {model: local/embedded, context: 1024}}")).models
     main, sub = make_model(models.main, "main"), make_model(models.sub, "sub")
     assert main.local is sub.local
+
+
+# A backend that is asked for ------------------------------------------------------------------------------------------
+
+
+def test_a_model_that_does_not_fit_is_not_converted_for_the_backend_that_is_asked_for(
+    rlm_main: Any, tmp_path: Path
+) -> None:
+    with embedded_gguf().open("rb") as whole, (tmp_path / "huge.gguf").open("wb") as start:
+        start.write(whole.read(4_000_000))
+    os.truncate(tmp_path / "huge.gguf", 10**12)  # takes no room on the disk
+    code, _, err = rlm_main("models", "test", "./huge.gguf", "--backend", "mlx")
+    assert code == exits.ENVIRONMENT
+    assert "huge.gguf cannot be run here: needs about 1000" in err
+    assert not (tmp_path / "home" / "mlx").exists()
+
+
+def test_a_backend_that_is_not_installed_comes_with_its_extra(
+    rlm_main: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rlm.models.library import machine
+
+    real = machine.importlib.util.find_spec
+    hide = {"mlx", "mlx.core", "mlx_lm"}
+    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name, *a: None if name in hide else real(name, *a))
+    written(tmp_path, "{main: {model: local/embedded, backend: mlx}}")
+    code, _, err = rlm_main("run", "task.yaml")
+    assert code == exits.ENVIRONMENT
+    assert "nothing is installed that runs it: pip install 'rlm-kernel[mlx]'" in " ".join(err.split())
+    assert not (tmp_path / "home" / "mlx").exists()
+
+
+def test_a_backend_that_cannot_read_the_model_says_which_can(rlm_main: Any, tmp_path: Path) -> None:
+    written(tmp_path, "{main: {model: local/embedded, backend: transformers}}")
+    code, _, err = rlm_main("run", "task.yaml")
+    assert code == exits.ENVIRONMENT
+    assert "transformers does not read it; it needs " in " ".join(err.split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import pytest
@@ -11,6 +12,7 @@ from outlines import types
 from pydantic import BaseModel
 
 from rlm.models.local import llama_segments
+from rlm.models.local.checking import byte_matcher
 from rlm.models.local.constraints import constraint_of
 from rlm.models.local.generation import Settings
 
@@ -24,6 +26,11 @@ class Person(BaseModel):
     name: str
     age: int
     kind: Literal["person", "company"]
+
+
+@dataclass
+class Aged:
+    age: int
 
 
 def ask(lm: Any, output_type: Any, most: int = 40, **options: Any) -> Any:
@@ -80,3 +87,62 @@ def test_nobody_else_can_use_the_servers_port(llama_lm: Any) -> None:
     assert address.startswith("http://127.0.0.1:")
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(f"{address}/completion", b'{"prompt": "a", "n_predict": 1}', timeout=30)
+
+
+def test_a_space_that_is_a_token_of_its_own_comes_before_what_follows_it(llama_lm: Any) -> None:
+    """The model would write `"age":4`. Of the tokens with the space that JSON has here, only ` -` says more than it."""
+    local = llama_lm.local
+    answer = local.submit((("user", "Bob Jones, 41, of Leeds."),), Settings(24), constraint_of(Aged)).result()
+    assert answer.text == '{"age": 41}'
+
+
+class Script:
+    """A server that offers these tokens, each time what a text is followed by."""
+
+    def __init__(self, likeliest: dict[str, list[str]]) -> None:
+        self.likeliest = likeliest
+        self.asked: list[str] = []
+
+    def __call__(self, so_far: str, size: int, options: Any, hear: Any) -> dict[str, Any]:
+        offered = self.likeliest[so_far]
+        if hear is not None:
+            hear({"choices": [{"text": offered[0], "finish_reason": None}]})
+            return {}
+        self.asked.append(so_far)
+        content = [{"bytes": list(one.encode()), "logprob": -float(rank)} for rank, one in enumerate(offered)]
+        return {"choices": [{"logprobs": {"content": [{"top_logprobs": content}]}}]}
+
+
+def written(script: Script, output_type: Any, most: int = 24) -> llama_segments.Segments:
+    matcher = byte_matcher(constraint_of(output_type)).deep_copy()
+    answer = llama_segments.Segments(script, len, matcher, Settings(most))
+    answer.run()
+    return answer
+
+
+def test_what_is_owed_is_paid_token_by_token_where_the_model_does() -> None:
+    script = Script({'{"age":': ["4", " ", " -"], '{"age": ': ["4"], '{"age": 4': ["}"]})
+    answer = written(script, Aged)
+    assert answer.text == '{"age": 4}'
+    assert script.asked == ['{"age":', '{"age": ']
+
+
+def test_a_refused_piece_takes_no_room() -> None:
+    script = Script({"": ["no", "1"], "1": ["no", "2"], "12": ["no", "3"]})
+    answer = written(script, types.Regex("[0-9]{9}"), most=3)
+    assert answer.text == "123"
+    assert answer.written == 3
+
+
+def test_a_bracket_that_is_half_a_token_is_not_sent() -> None:
+    """After ` [` a model that knows ` ["` as one token would close the list or begin with another quote."""
+
+    class Guests(BaseModel):
+        guests: list[str]
+
+    begun = '{"guests":'
+    script = Script({
+        begun: [' ["', " ["], f"{begun} [": ["]", "'"],
+        f'{begun} ["': ["Anna"], f'{begun} ["Anna': ['"]}'],
+    })  # fmt: skip
+    assert written(script, Guests).text == '{"guests": ["Anna"]}'

@@ -1,0 +1,71 @@
+"""What cannot be loaded is said before anything is converted or read: what it is, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+
+from rlm.models import OutlinesLM
+from rlm.models.local.errors import DoesNotFit, LocalModelError, MissingExtra
+from rlm.models.weights import embedded_gguf
+
+
+@pytest.fixture
+def huge(tmp_path: Path) -> Path:
+    """A model of a terabyte, as far as anybody can see: the end of the file takes no room on the disk."""
+    file = tmp_path / "huge.gguf"
+    with embedded_gguf().open("rb") as whole, file.open("wb") as start:
+        start.write(whole.read(4_000_000))
+    os.truncate(file, 10**12)
+    return file
+
+
+@pytest.mark.parametrize("backend", ["mlx", "llamacpp"])
+def test_a_model_that_does_not_fit_is_neither_loaded_nor_converted(
+    backend: Any, huge: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RLM_HOME", str(tmp_path / "home"))
+    with pytest.raises(DoesNotFit, match=r"huge\.gguf needs about 1000\.\d GB of memory and .* GB are free.*smaller"):
+        OutlinesLM(huge, backend=backend)
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_missing_torch_comes_with_the_command(tmp_path: Path) -> None:
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        with pytest.raises(MissingExtra, match=r"needs torch.*pip install 'rlm-kernel\[transformers\]'"):
+            OutlinesLM(tmp_path, backend="transformers")
+    else:
+        with pytest.raises(LocalModelError, match="is not a model that transformers can load"):
+            OutlinesLM(tmp_path, backend="transformers")
+
+
+@pytest.mark.parametrize(
+    ("weights", "backend", "said"),
+    [
+        ("file", "transformers", "a.gguf needs mlx or llamacpp"),
+        ("folder", "llamacpp", "reads a GGUF file; the folder .* needs mlx or transformers"),
+        ("file", "mxl", "no backend is called 'mxl': choose mlx, llamacpp or transformers"),
+        ("folder", "mlx", "is not a model that mlx-lm can load: .*config.json"),
+        ("text", "llamacpp", "is no GGUF file"),
+        ("text", "mlx", "is no GGUF file"),
+        ("empty", "auto", "is empty"),
+    ],
+)
+def test_what_is_wrong_with_the_weights_is_said(tmp_path: Path, weights: str, backend: Any, said: str) -> None:
+    path = tmp_path / "a.gguf"
+    if weights == "folder":
+        path.mkdir()
+    elif weights == "file":
+        shutil.copyfile(embedded_gguf(), path)
+    else:
+        path.write_text("" if weights == "empty" else "hello, this is a letter and no model at all")
+    with pytest.raises(LocalModelError, match=said) as caught:
+        OutlinesLM(path, backend=backend)
+    assert isinstance(caught.value, dspy.LMError)
