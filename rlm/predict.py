@@ -15,7 +15,7 @@ from dspy.adapters.base import Adapter
 import sandbox
 
 from .budgets import FallbackTrigger
-from .calibration.choosing import scorer_of
+from .calibration.choosing import for_models, scorer_of
 from .extraction.confidence import Scorer, score
 from .models.ask import Answer, ModelError, ask
 from .repl.driver import Driver, run_sync
@@ -168,15 +168,16 @@ class Predict(dspy.Module):  # type: ignore[misc]
         lm = self.act.lm or dspy.settings.lm
         if lm is None:
             raise ValueError("no language model: dspy.configure(lm=dspy.LM(...)), or set_lm on this module")
+        models = (lm, self.sub_lm, self.extraction_lm)
+        # What runs here is named by its weights, and not as in a log of `rlm eval`.
+        named = [str(one.model) for one in models if hasattr(one, "model") and not getattr(one, "constrains", False)]
         return Driver(
             self.signature,
-            lm,
-            self.sub_lm,
-            self.extraction_lm,
+            *models,
             act=self._ask_predictor,
             adapter=self._adapter or dspy.settings.adapter,
             observe=all_of(everyday() if self._record else ignore, self._observe),
-            **self._options,
+            **self._options | {"scorer": for_models(self._options["scorer"], named)},
         )
 
     def forward(self, **inputs: Any) -> Any:

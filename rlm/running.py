@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from .calibration.choosing import for_models
 from .extraction.confidence import score
 from .models import traffic
 from .models.scripted import load_script, scripted_lm
@@ -55,7 +56,7 @@ async def run_task(
         tools=task.tools,
         checks=tuple(task.checks),
         depth=task.depth,
-        scorer=task.scorer or score,
+        scorer=for_models(task.scorer or score, map(str, (models.main, models.sub, models.extraction))),
         adapter=_adapter(task, extraction, make),
         observe=observe,
         task=task.source,

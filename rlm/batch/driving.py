@@ -35,13 +35,20 @@ class Rules:
 class Batch:
     """One batch. `prepare` first, then iterate over `run`; `stop` may be called from a signal handler."""
 
-    def __init__(self, source: Source, ledger: Ledger, rules: Rules | None = None) -> None:
+    def __init__(
+        self, source: Source, ledger: Ledger, rules: Rules | None = None, *, tell: Callable[[str], None] | None = None
+    ) -> None:
+        """`tell` is told of what happens that no outcome says: that an item was lost and is run again."""
         self.rules = rules or Rules()
+        self.tell = tell
         self.total = 0
         self.endings: dict[str, int] = dict.fromkeys(ENDINGS, 0)
         """How many items have ended how, earlier sessions included."""
 
         self.cost_usd: float | None = None
+        self.unpriced = 0
+        """Calls of earlier sessions that no price was known of."""
+
         self.why: str | None = None
         """Why no more items are started, if that is so."""
 
@@ -87,6 +94,7 @@ class Batch:
         self.endings |= {ending: one.count for ending, one in totals.items()}
         costs = [one.cost_usd for one in totals.values() if one.cost_usd is not None]
         self.cost_usd = sum(costs) if costs else None
+        self.unpriced = sum(one.unpriced for one in totals.values())
         self._fed = self._missing()
         self._judge()
         return self._run(engine, results)
@@ -134,6 +142,8 @@ class Batch:
         losses = self._ledger.lose(item.key)
         if losses < self.rules.losses:
             self._again.append((number, replace(item, alone=True)))
+            if self.tell is not None:
+                self.tell(f"{item.name}: {outcome.error}; it is run again")
             return None
         error = f"given up after {losses} workers were lost with it; the last time, {outcome.error}"
         return replace(outcome, error=error)
@@ -148,6 +158,6 @@ class Batch:
     def _judge(self) -> None:
         most, share = self.rules.max_cost, self.rules.fail_on_error
         if most is not None and (self.cost_usd or 0.0) >= most and self.done < self.total:
-            self.stop(f"it has cost ${self.cost_usd or 0.0:.4f}, and --max-cost is ${most:.4f}")
+            self.stop(f"--max-cost ${most:g} is spent; with a larger one, the same command does the rest")
         if share is not None and self.failing:
-            self.stop(f"{self.bad:,} of {self.total:,} items failed, and --fail-on-error is {share:g}")
+            self.stop(f"more than {share:.0%} of all items failed (--fail-on-error {share:g})")

@@ -34,6 +34,9 @@ class Setting:
     traffic: dict[str, Any] | None = None
     """Fields of `rlm.models.traffic.Traffic`: rate limits, and the cache of answers."""
 
+    batch: str | None = None
+    """The results file of the batch: its runs have it on record, with the names of their items."""
+
     def to_dict(self) -> dict[str, Any]:
         """The setting as plain JSON values."""
         return {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}

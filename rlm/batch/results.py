@@ -78,9 +78,9 @@ def entry_of(number: int, outcome: Outcome) -> Entry:
         "worker": outcome.worker,
         "key": outcome.key,
     }
-    for name in ("reason", "partial_outputs", "plan"):
-        if outcome.ending != "Submitted" and result.get(name) not in (None, outcome.error):
-            made[name] = result[name]
+    for name in ("reason", "partial_outputs", "plan", "field_confidence", "extraction_notes"):
+        if outcome.ending != "Submitted" and result.get(name) not in (None, {}, outcome.error):
+            made["notes" if name == "extraction_notes" else name] = result[name]
     tokens = int(usage.get("tokens_in") or 0) + int(usage.get("tokens_out") or 0)
     cost, unpriced = usage.get("cost_usd"), int(usage.get("unpriced_calls") or 0)
     return Entry(outcome.key, outcome.ending, outcome.error, outcome.seconds, tokens, cost, unpriced, _line(made))

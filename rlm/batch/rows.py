@@ -46,7 +46,10 @@ def read_objects(path: Path) -> Iterator[Row]:
         number += 1
         where = f"{path}:{line_number}"
         try:
-            made = json.loads(line)
+            made = json.loads(line.rstrip("\r\n"))
+        except json.JSONDecodeError as error:
+            said = f"is not JSON: {error.msg}, at character {error.colno}"
+            raise TaskError([TaskProblem(where, said)]) from None
         except (ValueError, RecursionError) as error:
             raise TaskError([TaskProblem(where, f"is not JSON ({error})")]) from None
         if not isinstance(made, dict):

@@ -52,6 +52,7 @@ async def _run(item: Item) -> Outcome:
 
     try:
         task = _own_binder().bind(item)
+        task = replace(task, source={**(task.source or {}), "batch": _setting.batch, "item": item.name})
         choose_tier(task.isolation)
     except TaskError as error:
         return Outcome(item.key, item.name, "Failed", error="; ".join(str(one) for one in error.problems))

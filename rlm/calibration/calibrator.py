@@ -65,6 +65,9 @@ class Calibrator:
     rule: Rule | None = None
     """Which answers can be accepted; all, unless there is one."""
 
+    note: str | None = None
+    """What is said with every answer: that other models gave those it was fitted on."""
+
     @property
     def method(self) -> str:
         """What kind of curve it is."""
@@ -82,12 +85,24 @@ class Calibrator:
         """The same, with a rule: of the answers that it accepts, at most this share is wrong. Raises `NoRule`."""
         return replace(self, rule=Rule.choose(error, self.held_out))
 
+    def used_with(self, models: Iterable[str]) -> Calibrator:
+        """The same, for runs with these models; if it knows one of them not, it says so with every answer."""
+        known = [str(one) for one in self.fitted_on.get("models") or ()]
+        others = [one for one in dict.fromkeys(models) if one not in known]
+        if not known or not others:
+            return self
+        return replace(
+            self,
+            note=f"The confidence is by a calibrator that was fitted on {', '.join(known)}, not on "
+            f"{', '.join(others)}: for these it may be far off.",
+        )
+
     def __call__(self, outputs: Mapping[str, Any], findings: Findings) -> Judgement:
         """The confidence in an answer, field by field, and whether it can be accepted."""
         fields = self.fields(findings.features)
         confidence = self.whole(fields.values()) if fields else LEAST
         refused = self.rule.refuses(confidence) if self.rule is not None else None
-        return Judgement(confidence, fields, refused)
+        return Judgement(confidence, fields, refused, self.note)
 
 
 def held(p: float) -> float:

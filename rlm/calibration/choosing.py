@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..extraction.confidence import Scorer
@@ -25,3 +25,8 @@ def scorer_of(confidence: Scorer | str | Path, accept_at: Mapping[str, float] | 
             "accept_at needs a calibrator: confidence='calibrator.json', as `rlm eval calibrate` writes it"
         )
     return scorer.accepting(accept_at["error"])
+
+
+def for_models(scorer: Scorer, models: Iterable[str]) -> Scorer:
+    """The scorer for runs with these models: a calibrator notes where it was not fitted on them."""
+    return scorer.used_with(models) if isinstance(scorer, Calibrator) else scorer

@@ -119,4 +119,8 @@ def _enough(half: Sequence[Answer]) -> None:
         )
     rights = [right for answer in half for right in answer.right.values()]
     if all(rights) or not any(rights):
-        raise TooLittle(f"all {len(rights)} fields in one half of the data are {'right' if all(rights) else 'wrong'}.")
+        which = "right" if all(rights) else "wrong"
+        raise TooLittle(
+            f"all {len(rights)} fields in one half of the data are {which}, and there is nothing to learn from. "
+            f"{'Harder' if all(rights) else 'Easier'} samples (another --length, other suites), or more of them, help."
+        )

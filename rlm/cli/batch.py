@@ -60,6 +60,8 @@ def command(ctx: click.Context, /, files: tuple[str, ...], **options: Any) -> No
     from .batching import run_batch
     from .streams import answer_only
 
+    if options["ray_address"] is not None and options["engine"] != "ray":
+        raise click.UsageError("--ray-address names a cluster for --engine ray; give both")
     with answer_only() as output:
         code = run_batch(files, overrides(options), options, output)
     ctx.exit(code)

@@ -30,13 +30,15 @@ class Summary:
     """The commonest: what was said, how often, and of which item."""
 
     output: Path
+    max_cost: float | None = None
 
     @classmethod
     def of(cls, batch: Batch, ledger: Ledger, output: Path) -> Summary:
         """The summary of a batch that has ended, or was stopped."""
         endings = ledger.totals()
         left = batch.total - sum(one.count for one in endings.values())
-        return cls(batch.total, left, batch.why, endings, ledger.errors(_ERRORS), output)
+        most = batch.rules.max_cost
+        return cls(batch.total, left, batch.why, endings, ledger.errors(_ERRORS), output, most)
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as plain JSON values."""
@@ -78,8 +80,9 @@ def show(summary: Summary, output: IO[str], *, as_json: bool) -> None:
         if summary.errors:
             console.print(_errors(summary.errors))
         if everything.unpriced:
+            said = f"{count(everything.unpriced, 'call')} had no known price and are not in the cost"
             console.print(
-                Text(f"{count(everything.unpriced, 'call')} had no known price and are not in the cost.", "dim")
+                Text(f"{said}; --max-cost does not count them." if summary.max_cost is not None else f"{said}.", "dim")
             )
         if summary.left:
             why = f": {summary.why}" if summary.why else ""

@@ -57,7 +57,12 @@ class Speed:
     """How fast items have ended lately."""
 
     def __init__(self) -> None:
+        # Times at which one ended; first of all, when it all began: those that ran together end together.
         self._ends: deque[float] = deque(maxlen=_LATELY)
+
+    def begin(self) -> None:
+        """Note that items are run from now on."""
+        self._ends.append(time.monotonic())
 
     def take(self) -> None:
         """Note that one has ended now."""
@@ -94,6 +99,7 @@ class LinesView:
 
     def start(self, batch: Batch) -> None:
         """Say how much there is to do."""
+        self._speed.begin()
         self.say(begin_line(batch))
 
     def update(self, batch: Batch, outcome: Outcome) -> None:
@@ -135,6 +141,7 @@ class BarView:
 
     def start(self, batch: Batch) -> None:
         """Begin to draw."""
+        self._speed.begin()
         self.say(begin_line(batch))
         self._task = self._bar.add_task(self._text(batch), total=batch.total, completed=batch.done)
         self._bar.start()

@@ -6,7 +6,7 @@ import contextlib
 import shlex
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,7 +25,10 @@ from . import environment, exits
 from .batch_summary import Summary, show
 from .batch_views import BatchView, choose_view
 from .otel import telemetry
+from .unpriced import Unpriced, costs_money
 from .words import count
+
+_MANY = 20_000
 
 
 def run_batch(files: Sequence[str], said: Overrides, options: Mapping[str, Any], output: IO[str]) -> int:
@@ -39,18 +42,19 @@ def run_batch(files: Sequence[str], said: Overrides, options: Mapping[str, Any],
     with contextlib.ExitStack() as stack, _explained(results_path):
         ledger = Ledger(ledger_path(home(), results_path))
         stack.callback(ledger.close)
-        batch, needs = Batch(source, ledger, rules), _Needs()
+        view = choose_view(options["quiet"])
+        batch, needs = Batch(source, ledger, rules, tell=view.say), _Needs(view.say)
         batch.prepare(retry_failed=options["retry_failed"], look=needs.look)
         results = Results(results_path, ledger)
         stack.callback(results.close)
-        view = choose_view(options["quiet"])
         done = sum(one.count for one in ledger.totals().values())
         view.note(results.mended, results_path)
-        engine = _engine(_setting(said, options["cache"]), options, needs, ledger, batch.total - done)
+        setting = _setting(said, options["cache"], results_path)
+        engine = _engine(setting, options, needs, ledger, batch.total - done)
         stack.callback(engine.close)
         interrupts = _Interrupts(batch, view)
         with interrupts:
-            _drive(batch, engine, results, view)
+            _drive(batch, engine, results, view, Unpriced(rules.max_cost is not None and needs.paid, view.say))
             interrupts.over = True
             show(Summary.of(batch, ledger, results_path), output, as_json=options["as_json"])
             if interrupts.count:
@@ -75,15 +79,19 @@ def how_to_go_on(batch: Batch) -> str:
 
 
 class _Needs:
-    """What the tasks of a batch need, looked at once for each kind of task."""
+    """What the tasks of a batch need, looked at once for each kind of task. Of many items it says how far it is."""
 
-    def __init__(self) -> None:
-        self.local = False
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say, self._items = say, 0
+        self.local = self.paid = False
         self._seen: set[tuple[str, str]] = set()
         self._last: object = None
 
     def look(self, item: object, task: Any) -> None:
         """Raise if a task cannot be run here."""
+        self._items += 1
+        if self._items % _MANY == 0:
+            self._say(f"{self._items:,} items read and checked")
         if task is self._last:
             return
         self._last = task
@@ -91,24 +99,26 @@ class _Needs:
         _ = task.tools  # imported now: a mistake in them is a mistake in the file
         models = task.models
         self.local = self.local or any(one.local for one in (models.main, models.sub, models.extraction))
+        self.paid = self.paid or costs_money(task)
         kind = (task.isolation, repr((task.models, task.plans and task.plans.models)))
         if kind not in self._seen:
             environment.require(task)
             self._seen.add(kind)
 
 
-def _setting(said: Overrides, cache: Any) -> Setting:
+def _setting(said: Overrides, cache: Any, results: Path) -> Setting:
     from ..models.traffic import pace_path
 
     traffic = {"pace": str(pace_path()), "cache_mode": cache or "off"}
-    return Setting(dict(said.models), dict(said.budget), home=str(home()), traffic=traffic)
+    models, budget = dict(said.models), dict(said.budget)
+    return Setting(models, budget, home=str(home()), traffic=traffic, batch=str(results.absolute()))
 
 
 def _engine(setting: Setting, options: Mapping[str, Any], needs: _Needs, ledger: Ledger, left: int) -> Engine:
     from ..batch.local import AT_ONCE, LocalEngine, processors
 
     at_once = options["at_once"] or AT_ONCE
-    if options["engine"] == "ray":
+    if options["engine"] == "ray" and left:  # a cluster is not started for nothing
         from ..batch.ray import RayEngine
 
         return RayEngine(setting, address=options["ray_address"], workers=options["workers"], at_once=at_once)
@@ -117,13 +127,15 @@ def _engine(setting: Setting, options: Mapping[str, Any], needs: _Needs, ledger:
     return LocalEngine(setting, workers=workers, at_once=at_once, log=ledger.path.with_suffix(".log"))
 
 
-def _drive(batch: Batch, engine: Engine, results: Results, view: BatchView) -> None:
+def _drive(batch: Batch, engine: Engine, results: Results, view: BatchView, unpriced: Unpriced) -> None:
     """Run the batch under a view, to its end or until a second Ctrl-C."""
     try:
         outcomes = batch.run(engine, results)
         view.start(batch)
+        unpriced.look("earlier sessions", {"unpriced_calls": batch.unpriced})
         for outcome in outcomes:
             view.update(batch, outcome)
+            unpriced.look(outcome.name, (outcome.result or {}).get("usage"))
     except KeyboardInterrupt:
         pass
     finally:

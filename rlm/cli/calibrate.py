@@ -117,7 +117,7 @@ def _facts(report: Report) -> dict[str, Any]:
 def _endings(logs: Sequence[EvalLog], answers: Sequence[Answer]) -> str:
     endings = [entry.ending for log in logs for entry in log.entries]
     counts = ", ".join(f"{endings.count(one):,} {one.lower()}" for one in sorted(set(endings))) or "none"
-    return (
-        f"Runs in the logs: {counts}; {len(answers):,} extracted answers with evidence. A smaller budget, as in "
-        "`--max-iterations 3`, makes more runs end with an extraction."
-    )
+    said = f"Runs in the logs: {counts}; {len(answers):,} extracted answers with evidence."
+    if endings.count("Submitted") <= len(answers):
+        return said
+    return f"{said} A smaller budget, as in `--max-iterations 3`, makes more runs end with an extraction."

@@ -50,6 +50,7 @@ class SuitesType(click.ParamType):  # type: ignore[type-arg]
             return value
         from ..evals.evaluation import is_file
         from ..evals.suites import SUITES
+        from ..tasks.problems import suggestion
 
         if value == "all":
             return tuple(SUITES)
@@ -58,7 +59,8 @@ class SuitesType(click.ParamType):  # type: ignore[type-arg]
             if is_file(name) and not Path(name).is_file():
                 self.fail(f"there is no file {name}", param, ctx)
             if not is_file(name) and name not in SUITES:
-                self.fail(f"there is no suite {name!r}. `rlm eval list` shows them; a file ends in .jsonl", param, ctx)
+                near = suggestion(name, SUITES)
+                self.fail(f"there is no suite {name!r}{near}\nA suite of your own is a .jsonl file.", param, ctx)
         return made
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

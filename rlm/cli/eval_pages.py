@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _CHANGED = 10
 _NONE = "-"
 _SETTING = 60
+_ERROR = 200
+_FEW = 10
 
 
 def show(page: RenderableType, output: Any = None) -> None:
@@ -60,7 +62,16 @@ def summary_page(header: Mapping[str, Any], summary: Summary) -> RenderableType:
         title.append(f" · {header['baseline']} prompting, no REPL", "yellow")
     parts: list[RenderableType] = [Rule(title, align="left", style="dim"), _Scores(rows), Text("")]
     parts.append(_facts(summary.all, summary.total, header))
-    return Group(*parts)
+    return Group(*parts, *_tiers(summary.all))
+
+
+def _tiers(group: Entries) -> list[RenderableType]:
+    """Which tier answered typed questions, and what to do about it."""
+    from ..adapters.metrics import summary_of
+
+    if not group.tiers:
+        return []
+    return [Text(""), Rule(Text("Typed answers"), align="left", style="dim"), Text(clean(summary_of(group.tiers)))]
 
 
 class _Scores:
@@ -129,6 +140,7 @@ def _facts(group: Entries, total: int, header: Mapping[str, Any]) -> RenderableT
         ("pass^k", Text(passes) if passes else None),
         ("too long", too_long if group.too_long else None),
         ("errors", Text(f"{count(errors, 'run')} broke off; they score 0", "red") if errors else None),
+        *(("", Text(f"{times:,} x {one_line(said, _ERROR)}", "dim")) for said, times in group.said.items()),
         ("used", Text(used)),
         ("cost", Text(f"{cost}, in {duration(group.seconds)} of runs")),
         ("", Text("± is one standard error, over samples. Tokens, cost and time are means of a run.", "dim")),
@@ -164,7 +176,8 @@ def verdict(one: Difference) -> str:
     """The comparison in one sentence."""
     if one.low > 0 or one.high < 0:
         better, worse = ("B", "A") if one.difference > 0 else ("A", "B")
-        return f"{better} is better than {worse} by {abs(one.difference):.3f}: the interval does not reach 0."
+        said = f"{better} is better than {worse} by {abs(one.difference):.3f}: the interval does not reach 0."
+        return said if one.samples >= _FEW else f"{said} With so few samples it is too narrow; run more."
     return "No difference is shown: the interval reaches 0."
 
 

@@ -37,6 +37,10 @@ class Progress:
         if entry.usage.get("cost_usd") is not None:
             self.cost, self.priced = self.cost + entry.usage["cost_usd"], True
 
+    def say(self, text: str) -> None:
+        """Tell something that should not be missed."""
+        click.echo(text, err=True)
+
     @property
     def left(self) -> float | None:
         """Seconds until it is finished, if it goes on like this."""
@@ -74,6 +78,10 @@ class _Bar(Progress):
         """Take in one more, and draw it."""
         super().add(entry)
         self._bar.update(self._task, completed=self.tries, said=str(self))
+
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        self._bar.console.print(text, markup=False, highlight=False)
 
 
 @contextlib.contextmanager

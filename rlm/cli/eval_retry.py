@@ -10,6 +10,7 @@ import click
 
 from .eval_options import LogType, read
 from .eval_run import shared_options
+from .options import cached
 
 
 @click.command("retry", short_help="Run again what failed in a log.")
@@ -49,7 +50,9 @@ def command(ctx: click.Context, /, log: Path, ending: str | None, **options: Any
         evaluation = Evaluation.of(before.header)
     except LogError as error:
         raise click.UsageError(str(error)) from None
+    except (KeyError, TypeError) as error:
+        raise click.UsageError(f"{log}: its header does not say how it was begun ({error})") from None
     again = ["rlm", "eval", "retry", str(log), *(["--ending", ending] if ending is not None else [])]
-    with answer_only() as output:
+    with answer_only() as output, cached("off"):
         code = evaluate(evaluation, log, output, options, again=shlex.join(again), only=chosen)
     ctx.exit(code)

@@ -92,7 +92,7 @@ def command(
     \b
     Example:
       rlm eval run needle --length 4k --count 5 --model oracle
-      rlm eval run needle,counting --length 16k,256k --model openai/gpt-5-mini --epochs 3 --log mini
+      rlm eval run needle,count --length 16k,256k --model openai/gpt-5-mini --epochs 3 --log mini
       rlm eval run tickets.jsonl --task settings.yaml --max-cost 5
       rlm eval run needle --length 64k --model openai/gpt-5-mini --baseline direct
 
@@ -104,10 +104,12 @@ def command(
     from .evaluating import evaluate
     from .streams import answer_only
 
+    given = overrides(options)
     if options["cache"] in ("read", "read-write") and options["epochs"] > 1:
         raise click.UsageError("with --cache every epoch would get the answers of the first; leave one of them out")
-    given = overrides(options)
     settings = Settings.read(task_file, models=given.models, budget=given.budget, error_rate=options["error_rate"])
+    if options["error_rate"] is not None and not settings.has_oracle():
+        raise click.UsageError("--error-rate is that of the built-in model; give it with --model oracle")
     evaluation = Evaluation(
         suites=suites,
         settings=settings,
@@ -121,7 +123,7 @@ def command(
     if log_folder is None:
         log_folder = _new_folder(suites, options["baseline"])
         arguments = [*arguments, "--log", str(log_folder)]
-    with answer_only() as output, cached(options["cache"]):
+    with answer_only() as output, cached(options["cache"] or "off"):
         code = evaluate(evaluation, log_folder, output, options, again=shlex.join(["rlm", "eval", "run", *arguments]))
     ctx.exit(code)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import shlex
 from collections.abc import Collection, Iterator, Mapping
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import exits
+from .unpriced import Unpriced, costs_money
 from .words import count
 
 if TYPE_CHECKING:
@@ -48,11 +50,14 @@ def evaluate(
 
     environment.require(evaluation.settings.check())
     try:
-        with LogWriter(folder, {**evaluation.header(), "started": _now()}) as writer:
-            before = read_log(folder)
-            how, log = _run(evaluation, writer, before, options, only)
+        header = {**evaluation.header(), "started": _now()}
+        with contextlib.ExitStack() as stack:
+            with _room(folder):
+                writer = stack.enter_context(LogWriter(folder, header))
+            how, log = _run(evaluation, writer, read_log(folder), options, only)
             summary = summarize(log)
-            writer.summarize(summary.to_dict())
+            with _room(folder):
+                writer.summarize(summary.to_dict())
     except LogError as error:
         raise click.UsageError(str(error)) from None
     if options["as_json"]:
@@ -91,19 +96,18 @@ def _run(
     said = f"{count(todo, 'run')} to do" + (f", {len(kept):,} done before" if kept else "")
     click.echo(f"Log: {writer.folder} ({said})", err=True)
     recorder = everyday()
+    most = options["max_cost"]
     with progress_of(before.header, kept, len(kept) + todo, options["quiet"]) as progress:
+        watched = most is not None and costs_money(evaluation.settings.check())
+        unpriced = Unpriced(watched, progress.say)
+        unpriced.look("runs before", {"unpriced_calls": sum(one.usage.get("unpriced_calls") or 0 for one in kept)})
 
         def finished(entry: Entry) -> None:
-            try:
+            with _room(writer.folder):
                 writer.append(entry)
-            except OSError as error:
-                raise exits.EnvironmentProblem(
-                    f"{writer.folder} cannot be written: {error.strerror or error}. What is in it is kept: with more "
-                    "room, the same command goes on from there"
-                ) from None
             progress.add(entry)
+            unpriced.look(entry.sample_id, entry.usage)
 
-        most = options["max_cost"]
         pool = running.Pool(
             evaluation,
             min(options["at_once"], max(1, todo)),
@@ -148,6 +152,18 @@ def _say_how(how: _How, log: EvalLog, again: str, options: Mapping[str, Any]) ->
         click.echo(f"{count(len(broken), 'run')} broke off by an error. To run these again: {retry}", err=True)
         return exits.NO_ANSWER
     return exits.ANSWERED
+
+
+@contextlib.contextmanager
+def _room(folder: Path) -> Iterator[None]:
+    """Say of a log that it cannot be written, and what becomes of it."""
+    try:
+        yield
+    except OSError as error:
+        raise exits.EnvironmentProblem(
+            f"{folder} cannot be written: {error.strerror or error}. What is in it is kept: with more room, the same "
+            "command goes on from there"
+        ) from None
 
 
 def _now() -> str:

@@ -132,6 +132,12 @@ def _short(run: RunRecord) -> str:
     return "/".join(parts[-2:] if parts[-1] == "task.yaml" else parts[-1:])
 
 
+def batch_of(run: RunRecord) -> tuple[str | None, str | None]:
+    """The results file of the batch that a run belongs to, and the name of its item there."""
+    task = run.beginning.get("task") or {}
+    return run.filled(task.get("batch")), run.filled(task.get("item"))
+
+
 def _header(run: RunRecord) -> RenderableType:
     start = run.beginning
     models = list(dict.fromkeys(str(one) for one in (start.get("models") or {}).values()))
@@ -140,9 +146,11 @@ def _header(run: RunRecord) -> RenderableType:
     in_call = "" if run.parent_call is None else f", call {run.parent_call}"
     resumed = None if run.resumed_from is None else Text(f"run {clean(run.resumed_from)}")
     parent = None if run.parent is None else Text(f"run {clean(run.parent)}{in_call}")
+    batch, item = batch_of(run)
     table = about(
         [
             ("task", Text(clean(run.task or run.name))),
+            ("item", Text(clean(f"{item} of {batch}")) if batch else None),
             ("started", Text(moment(run.started))),
             ("models", Text(clean(", ".join(models))) if models else None),
             ("inputs", Text(_inputs(start))),

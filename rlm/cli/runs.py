@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -53,15 +54,24 @@ def command() -> None:
 @command.command("list")
 @click.option("--ending", type=click.Choice(_ENDINGS), help="Only runs that ended like this.")
 @click.option("--search", metavar="TEXT", help="Only runs with this text in id, task, model, reason or answer.")
+@click.option(
+    "--batch", type=click.Path(dir_okay=False), metavar="RESULTS", help="Only runs of the batch with these results."
+)
 @click.option("--all", "everything", is_flag=True, help="Child runs, too.")
 @click.option("-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
 @click.option("--json", "as_json", is_flag=True, help="JSON, one object a line.")
-def list_runs(ending: str | None, search: str | None, everything: bool, limit: int, as_json: bool) -> None:
+def list_runs(
+    ending: str | None, search: str | None, batch: str | None, everything: bool, limit: int, as_json: bool
+) -> None:
     """List recorded runs, the newest first."""
     from .recorded import RunsTable
 
     runs = _load()
     found = (runs if everything else runs.roots).where(ending=ending, search=search)
+    if batch is not None:
+        from .recorded import batch_of
+
+        found = type(found)([run for run in found if batch_of(run)[0] == os.path.abspath(batch)], found.skipped)
     if as_json:
         for run in found[:limit]:
             _say_json(run.to_dict())

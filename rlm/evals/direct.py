@@ -37,11 +37,11 @@ async def run_direct(task: Task, make: Callable[..., Any], *, observe: Observer 
     inputs = task.signature.check_inputs(task.inputs)
     ledger, tell = Ledger(task.trigger), Teller(uuid.uuid4().hex[:12], observe)
     tell("run_started", telling.beginning(driver, ledger, inputs) | {"parent": None, "baseline": "direct"})
-    cause = None
+    cause, asker = None, Asker(model, model, model, ledger, tell)
     try:
         left = ledger.seconds_left()
         async with asyncio.timeout(left if math.isfinite(left) else None):
-            result = await _answer(task.signature, inputs, Asker(model, model, model, ledger, tell), tell)
+            result = await _answer(task.signature, inputs, asker, tell)
     except ModelError as error:
         cause = f"model:{error.kind}"
         result = Failed(f"the model could not be asked ({error.kind}): {error}")
@@ -54,6 +54,8 @@ async def run_direct(task: Task, make: Callable[..., Any], *, observe: Observer 
         cause = f"fault:{type(error).__name__}"
         result = Failed(f"the run broke off: {type(error).__name__}: {error}")
     result = replace(result, usage=ledger.usage(), run_id=tell.run_id)
+    if tiers := asker.tiers.by_signature:
+        tell("tiers", {"by_signature": tiers})
     reason = result.reason if isinstance(result, Failed) else None
     ending = {"ending": type(result).__name__, "confidence": result.confidence, "cause": cause, "reason": reason}
     tell("run_ended", {**ending, "result": result.to_dict()})

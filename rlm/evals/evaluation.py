@@ -48,9 +48,20 @@ class Settings:
 
     def check(self) -> Task:
         """A task with these settings that asks nothing yet. Raises `TaskError` with what is wrong, and where."""
-        from ..tasks import Recorded, load
+        from ..tasks import Recorded, TaskError, TaskProblem, load
 
-        return load(self._place, self._overrides, recorded=Recorded(self._complete(), {}))
+        try:
+            return load(self._place, self._overrides, recorded=Recorded(self._complete(), {}))
+        except TaskError as error:
+            if self.path is not None:
+                raise
+            # There is no file, so nobody is sent to a place in it.
+            raise TaskError(TaskProblem("rlm eval run", one.message, one.order) for one in error.problems) from None
+
+    def has_oracle(self) -> bool:
+        """Whether the built-in model is asked."""
+        models = self.check().models
+        return any(spec.model == ORACLE for spec in (models.main, models.sub, models.extraction))
 
     def task_for(self, sample: Sample) -> Task:
         """The task of a sample. Raises `TaskError`."""

@@ -16,6 +16,7 @@ from ..home import home
 
 FORMAT = 1
 HEADER, SAMPLES, SUMMARY = "header.json", "samples.jsonl", "summary.json"
+_NEEDED = ("suites", "lengths", "seed", "epochs", "total", "models")
 
 
 class LogError(ValueError):
@@ -52,6 +53,9 @@ class Entry:
     reason: str | None = None
     """Why it was extracted or failed."""
 
+    tiers: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Which tier answered its typed questions, by signature, where an adapter has tiers."""
+
     @property
     def key(self) -> tuple[str, int]:
         """What it is the result of."""
@@ -73,11 +77,24 @@ class Entry:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Entry:
-        """The entry that `to_dict` described; what a later version has added is left out."""
-        return cls(**{name: data[name] for name in _NAMES if name in data})
+        """The entry that `to_dict` described; what a later version has added is left out. Raises `TypeError`."""
+        given = {name: data[name] for name in _NAMES if name in data}
+        for name, kinds in _KINDS.items():
+            if name in given and (not isinstance(given[name], kinds) or isinstance(given[name], bool)):
+                raise TypeError(f"{name} is {given[name]!r:.60}")
+        if not all(isinstance(one, int | float) for one in given.get("scores", {}).values()):
+            raise TypeError("a score is no number")
+        return cls(**given)
 
 
 _NAMES = tuple(one.name for one in fields(Entry))
+_KINDS: dict[str, Any] = {
+    **dict.fromkeys(("sample_id", "suite", "ending"), str),
+    **dict.fromkeys(("length", "epoch"), int),
+    **dict.fromkeys(("score", "confidence", "seconds"), int | float),
+    **dict.fromkeys(("scores", "fields", "usage", "tiers"), dict),
+}
+"""What a line must be, so that numbers can be made of it."""
 
 
 @dataclass(frozen=True)
@@ -168,19 +185,25 @@ def read_header(folder: Path) -> dict[str, Any]:
         raise LogError(f"{path} is not the header of an evaluation")
     if header["format"] > FORMAT:
         raise LogError(f"{path} is of format {header['format']}; this version reads up to {FORMAT}. Update rlm.")
+    missing = [name for name in _NEEDED if name not in header]
+    if missing:
+        raise LogError(f"{path} is not the header of an evaluation: {', '.join(missing)} missing")
     return header
 
 
 def read_entries(folder: Path) -> Iterator[Entry]:
     """All lines in order, those that were replaced later, too. A last line that is not whole is left out."""
     path = folder / SAMPLES
-    if not path.exists():
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    yield Entry.from_dict(json.loads(line))
+                except (ValueError, TypeError, AttributeError) as error:
+                    if not line.endswith(b"\n"):
+                        return  # being written, or cut off when its process was killed
+                    raise LogError(f"{path}, line {number} is not an entry: {error}") from None
+    except FileNotFoundError:
         return
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                yield Entry.from_dict(json.loads(line))
-            except (ValueError, TypeError) as error:
-                if not line.endswith(b"\n"):
-                    return  # being written, or cut off when its process was killed
-                raise LogError(f"{path}, line {number} is not an entry: {error}") from None
+    except OSError as error:
+        raise LogError(f"{path} cannot be read: {error.strerror or error}") from None

@@ -17,6 +17,7 @@ from .evaluation import ORACLE, Evaluation
 from .log import Entry
 from .sample import Sample
 from .scoring import score
+from .tiers import TierWatch
 
 if TYPE_CHECKING:
     from ..tasks import ModelSpec
@@ -80,13 +81,13 @@ def only(evaluation: Evaluation, wanted: Collection[tuple[str, int]]) -> Iterato
 async def run_sample(evaluation: Evaluation, sample: Sample, epoch: int, *, observe: Observer = ignore) -> Entry:
     """One sample, run and scored. Raises `TaskError` for one that is no task, and `CannotGoOn`."""
     task = evaluation.settings.task_for(sample)
-    causes = Causes()
+    causes, tiers = Causes(), TierWatch()
 
     def make(spec: ModelSpec, role: str, had: int = 0) -> Any:
         return _model(evaluation, sample, epoch, spec, role, had)
 
     began = time.monotonic()
-    watched = all_of(observe, causes)
+    watched = all_of(observe, causes, tiers)
     try:
         if evaluation.baseline == "direct":
             result = await run_direct(task, make, observe=watched)
@@ -97,7 +98,7 @@ async def run_sample(evaluation: Evaluation, sample: Sample, epoch: int, *, obse
     cause = causes.last if isinstance(result, Failed) else None
     if cause in HOPELESS:
         raise CannotGoOn(str(result.reason))  # type: ignore[union-attr]
-    return _entry(sample, epoch, result, cause, time.monotonic() - began)
+    return replace(_entry(sample, epoch, result, cause, time.monotonic() - began), tiers=tiers.by_signature)
 
 
 def _entry(sample: Sample, epoch: int, result: ExecutionResult[Any], cause: str | None, seconds: float) -> Entry:

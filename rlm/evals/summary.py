@@ -12,8 +12,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from .log import Entry, EvalLog
+from .tiers import together
 
 K = TypeVar("K", bound=Hashable)
+_SAID = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,12 @@ class Group:
     llm_calls: int
     seconds: float
     """Of all runs together."""
+
+    tiers: dict[str, dict[str, float]]
+    """Which tier answered the typed questions, by signature; empty where no adapter has tiers."""
+
+    said: dict[str, int]
+    """What broke runs off, and how often: the commonest first, without those whose input was too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +139,10 @@ def _group(entries: Sequence[Entry], suite: str | None, length: int | None) -> G
         tokens_out=_used(entries, "tokens_out"),
         llm_calls=_used(entries, "llm_calls"),
         seconds=math.fsum(one.seconds for one in entries),
+        tiers=together(one.tiers for one in entries),
+        said=dict(
+            Counter(one.error for one in entries if one.error is not None and not one.too_long).most_common(_SAID)
+        ),
     )
 
 

@@ -20,6 +20,9 @@ class Judgement:
     refused: str | None = None
     """Why the answer is not acceptable, if it is not."""
 
+    note: str | None = None
+    """What else should be known of the confidence."""
+
 
 Scorer: TypeAlias = Callable[[Mapping[str, Any], Findings], float | Judgement]
 """From the outputs by field, and what was found of them, to a confidence between 0 and 1."""

@@ -65,12 +65,13 @@ async def extract_fallback(
     findings = replace(findings, features=seen)
     said = judged(extraction.scorer, answer, findings)
     if said.refused is not None:
-        return Failed(f"{reason}; {said.refused}", answer, tuple(history))
+        note = f" ({said.note})" if said.note else ""
+        return Failed(f"{reason}; {said.refused}{note}", answer, tuple(history))
     return Extracted(
         typed,
         said.confidence,
         reason,
-        notes,
+        "\n".join(filter(None, [notes, said.note])) or None,
         evidence=findings.evidence,
         field_confidence=said.fields,
         # What is zero is left out: it is most of it.

@@ -82,12 +82,18 @@ def failed(item: Item, error: str = "it would not") -> Outcome:
 
 
 def drive(
-    folder: Path, engine: Any, *, rules: Rules | None = None, retry_failed: bool = False, **options: Any
+    folder: Path,
+    engine: Any,
+    *,
+    rules: Rules | None = None,
+    retry_failed: bool = False,
+    tell: Callable[[str], None] | None = None,
+    **options: Any,
 ) -> tuple[Batch, list[Outcome]]:
     """A whole session of a batch in this process."""
     ledger = Ledger(folder / "ledger.db")
     try:
-        batch = Batch(source_of(folder, **options), ledger, rules)
+        batch = Batch(source_of(folder, **options), ledger, rules, tell=tell)
         batch.prepare(retry_failed=retry_failed)
         results = Results(folder / "results.jsonl", ledger)
         try:
@@ -110,6 +116,13 @@ def check_complete(folder: Path, rows: int) -> None:
     found = lines(folder)
     assert Counter(one["item"] for one in found) == Counter(f"row {n}" for n in range(1, rows + 1))
     assert {one["number"]: one["outputs"]["twice"] for one in found} == {n: 2 * n for n in range(1, rows + 1)}
+
+
+def check_told(folder: Path, rows: int) -> None:
+    """Whatever engine ran them: of every item the same is told."""
+    same = ("number", "item", "ending", "outputs", "confidence", "error")
+    told = sorted([one.get(name) for name in same] for one in lines(folder))
+    assert told == [[n, f"row {n}", "Submitted", {"twice": 2 * n}, 1.0, None] for n in range(1, rows + 1)]
 
 
 def drive_to_be_killed(folder: Path, said: Path, statement: int = 0, retry_failed: bool = False) -> None:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,10 +25,15 @@ from rich.console import Console
 from rlm.batch.driving import Batch
 from rlm.batch.ledger import Ledger, ledger_path
 from rlm.batch.outcome import Outcome
-from rlm.cli import exits
+from rlm.cli import batch_views, exits
 from rlm.cli import rlm as group
 from rlm.cli.batch_views import BarView, LinesView
+from rlm.cli.unpriced import Unpriced, costs_money
 from rlm.home import home
+from rlm.tasks import Overrides
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "rlm" / "models"))
+from loopback_chat import ChatServer, Play, completion
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "batch"
 SLOW = """\
@@ -75,6 +81,12 @@ def test_the_example_gives_a_line_a_row_and_a_summary(tmp_path: Path, capfd: pyt
     assert (summary["total"], summary["left"]) == (4, 0)
     assert {ending: one["count"] for ending, one in summary["endings"].items()} == {"Submitted": 3, "Failed": 1}
     assert summary["errors"][0]["item"] == "fog"
+
+    # No cluster is looked for when there is nothing to do.
+    nobody = ("--engine", "ray", "--ray-address", "127.0.0.1:9")
+    assert _rlm(*arguments, "--fail-on-error", 0.5, "-q", *nobody) == exits.ANSWERED
+    assert _rlm(*arguments, "-q", *nobody[2:]) == exits.USAGE
+    assert "--ray-address names a cluster for --engine ray" in capfd.readouterr().err
 
 
 def test_ctrl_c_lets_what_runs_finish_and_says_how_to_go_on(tmp_path: Path) -> None:
@@ -224,3 +236,65 @@ def test_progress_tells_rate_cost_endings_and_the_time_left(terminal: bool) -> N
     assert "/s" in shown
     assert " left" in shown
     assert ("row 0: no [bold]luck" in shown) is terminal
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_items_that_end_together_took_as_long_as_they_ran(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = types.SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(batch_views, "time", clock)
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=150, color_system=None)
+    view, batch = BarView(console) if terminal else LinesView(stream), _batch()
+    view.start(batch)
+    clock.now += 80
+    for number in range(4):
+        clock.now += 0.001
+        view.update(batch, Outcome("k", f"row {number}", "Submitted"))
+    view.stop(batch)
+    assert "3.0/min" in stream.getvalue()
+
+
+def test_runs_know_their_batch_and_calls_without_a_price_are_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SOME_KEY", "sk-very-secret-key")
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "true")
+    with ChatServer() as server:
+        server.plays = [Play(body=completion("```python\nSUBMIT(twice=2 * n)\n```"))]
+        entry = {"model": "openai/of-unknown-price", "api_base": server.url, "api_key_env": "SOME_KEY"}
+        task = {"signature": "n: int, word: str -> twice: int", "models": {"main": entry}}
+        folder = batch_story.write_folder(tmp_path, 3, task=json.dumps(task))
+        arguments = (folder / "task.yaml", "--over", folder / "rows.csv", "-o", folder / "results.jsonl")
+        assert _rlm(*arguments, "--workers", 1, "--max-cost", 1) == exits.ANSWERED
+    batch_story.check_complete(folder, 3)
+    shown = capfd.readouterr()
+    assert shown.err.count("--max-cost: no price is known for 1 call of row ") == 1
+    assert "3 calls had no known price and are not in the cost; --max-cost does not count them." in shown.out
+
+    monkeypatch.chdir(folder)
+    assert exits.guard(group, ["runs", "list", "--batch", "results.jsonl", "--json"]) == exits.ANSWERED
+    found = {one["id"] for one in map(json.loads, capfd.readouterr().out.splitlines())}
+    assert found == {one["run_id"] for one in batch_story.lines(folder)}
+    last = batch_story.lines(folder)[-1]
+    assert exits.guard(group, ["runs", "show", last["run_id"]]) == exits.ANSWERED
+    said = "".join(capfd.readouterr().out.split())
+    assert f"{last['item']} of {folder / 'results.jsonl'}".replace(" ", "") in said
+    assert exits.guard(group, ["runs", "list", "--batch", "other.jsonl", "--json"]) == exits.ANSWERED
+    assert capfd.readouterr().out == ""
+
+
+def test_a_script_costs_nothing(tmp_path: Path) -> None:
+    from rlm.tasks import load
+
+    folder = batch_story.write_folder(tmp_path, 1)
+    task = load(folder / "task.yaml", Overrides(inputs={"n": "1", "word": "a"}))
+    assert not costs_money(task)
+    paid = load(folder / "task.yaml", Overrides(inputs={"n": "1", "word": "a"}, models={"sub": "openai/gpt-5-mini"}))
+    assert costs_money(paid)
+    said: list[str] = []
+    free, watched = Unpriced(False, said.append), Unpriced(True, said.append)
+    for usage in (None, {"unpriced_calls": 0}, {"unpriced_calls": 2}, {"unpriced_calls": 3}):
+        free.look("row 1", usage)
+        watched.look("row 2", usage)
+    (once,) = said
+    assert once.startswith("--max-cost: no price is known for 2 calls of row 2.")

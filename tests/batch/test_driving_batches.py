@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import batch_story
@@ -112,7 +113,7 @@ def test_no_more_items_are_started_once_the_batch_has_cost_enough(tmp_path: Path
     assert batch.cost_usd is not None
     assert 1.0 <= batch.cost_usd <= 1.25
     assert len(lines(folder)) == len(engine.taken) == batch.done < 20
-    assert batch.why == "it has cost $1.0000, and --max-cost is $1.0000"
+    assert batch.why == "--max-cost $1 is spent; with a larger one, the same command does the rest"
     # It holds for the batch, not for a session.
     again = QuickEngine()
     drive(folder, again, rules=Rules(max_cost=1.0))
@@ -127,7 +128,7 @@ def test_the_batch_stops_when_more_have_failed_than_may(tmp_path: Path) -> None:
     batch, _ = drive(folder, engine, rules=Rules(fail_on_error=0.1))
     assert batch.bad == 5
     assert batch.done == 9
-    assert batch.why == "5 of 40 items failed, and --fail-on-error is 0.1"
+    assert batch.why == "more than 10% of all items failed (--fail-on-error 0.1)"
     assert batch.failing
     batch, _ = drive(folder, QuickEngine(), rules=Rules(fail_on_error=0.5))
     assert (batch.done, batch.why, batch.failing) == (40, None, False)
@@ -140,7 +141,9 @@ def test_an_item_that_is_lost_is_tried_again_alone_and_then_given_up(tmp_path: P
         return answered(item)
 
     folder, engine = write_folder(tmp_path, 4), QuickEngine(answer)
-    batch, _ = drive(folder, engine)
+    told: list[str] = []
+    batch, _ = drive(folder, engine, tell=told.append)
+    assert sorted(told) == [f"row {n}: its worker was lost; it is run again" for n in (2, 2, 3)]
     taken = Counter((one.inputs["n"], one.alone) for one in engine.taken)
     assert taken == {(1, False): 1, (2, False): 1, (2, True): 2, (3, False): 1, (3, True): 1, (4, False): 1}
     assert batch.endings["Lost"] == 1
@@ -254,3 +257,16 @@ def test_ledgers_are_kept_apart_by_the_file_of_the_results(tmp_path: Path) -> No
     one, other = (ledger_path(tmp_path, tmp_path / name / "results.jsonl") for name in ("a", "b"))
     assert one != other
     assert one.parent == other.parent == tmp_path / "batches"
+
+
+def test_a_line_of_an_extracted_answer_says_how_far_to_trust_it(tmp_path: Path) -> None:
+    def answer(item: Item) -> Outcome:
+        trust = {"field_confidence": {"twice": 0.4}, "extraction_notes": "fitted on another model"}
+        made = answered(item)
+        return replace(made, ending="Extracted", result={**(made.result or {}), "confidence": 0.4, **trust})
+
+    folder = write_folder(tmp_path, 1)
+    drive(folder, QuickEngine(answer))
+    (line,) = lines(folder)
+    assert (line["confidence"], line["field_confidence"]) == (0.4, {"twice": 0.4})
+    assert line["notes"] == "fitted on another model"

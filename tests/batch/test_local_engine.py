@@ -75,6 +75,7 @@ def test_items_run_in_other_processes_and_their_runs_are_on_record(engine: Local
     folder = batch_story.write_folder(tmp_path / "a", 5)
     _, outcomes = batch_story.drive(folder, engine)
     batch_story.check_complete(folder, 5)
+    batch_story.check_told(folder, 5)
     assert {one.worker.rpartition(":")[2] for one in outcomes} == {str(pid) for pid in engine.pids}
     assert str(os.getpid()) not in {one.worker.rpartition(":")[2] for one in outcomes}
     wanted = {one.run_id for one in outcomes}

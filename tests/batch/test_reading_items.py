@@ -135,6 +135,9 @@ def test_a_bad_line_of_tasks_is_named(tmp_path: Path) -> None:
     (folder / "tasks.jsonl").write_text('{"task": "no.yaml"}\n')
     (problem,) = _problems(Source([folder / "tasks.jsonl"]))
     assert "no.yaml: cannot be read" in problem
+    (folder / "tasks.jsonl").write_text('{"signature": "n -> m"}\n\n{"task": \n')
+    (problem,) = _problems(Source([folder / "tasks.jsonl"]))
+    assert problem == f"{folder}/tasks.jsonl:3: is not JSON: Expecting value, at character 10"
 
 
 def test_task_files_are_items_with_their_own_inputs(tmp_path: Path) -> None:

@@ -17,7 +17,9 @@ from rlm.evals.writing import LogWriter
 
 
 def write_log(folder: Path, entries: list[dict[str, Any]]) -> Path:
-    header = {"format": 1, "total": len(entries), "models": {"main": "scripted/main", "sub": "scripted/sub"}}
+    header: dict[str, Any] = {"format": 1, "suites": [{"name": "made", "path": None}], "lengths": [4_000]}
+    header |= {"seed": 1, "epochs": 1, "total": len(entries)}
+    header |= {"models": {"main": "scripted/main", "sub": "scripted/sub"}}
     with LogWriter(folder, header) as log:
         for entry in entries:
             log.append(Entry.from_dict(entry))

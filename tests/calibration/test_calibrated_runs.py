@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,8 @@ from rlm import results
 from rlm.calibration import Calibrator, load, save
 from rlm.calibration.calibrator import Whole
 from rlm.calibration.logistic import Logistic
+from rlm.cli import exits
+from rlm.cli import rlm as group
 from rlm.models.scripted import scripted_lm
 from rlm.results import Extracted, Failed, Submitted
 from rlm.signatures import Signature
@@ -70,6 +71,23 @@ def test_an_answer_below_the_threshold_is_not_acceptable(pool: Any, file: Path) 
     assert (len(bad.history), bad.confidence) == (1, 0.0)
 
 
+def test_other_models_than_it_was_fitted_on_are_noted(pool: Any, file: Path) -> None:
+    known, other = (
+        replace(load(file), fitted_on={"models": [name]}) for name in ("scripted/main", "openai/gpt-5-mini")
+    )
+    assert predict(pool, NAMED, confidence=known).extraction_notes is None
+    noted = predict(pool, NAMED, confidence=other)
+    assert isinstance(noted, Extracted)
+    assert noted.confidence == predict(pool, NAMED, confidence=file).confidence
+    assert noted.extraction_notes == (
+        "The confidence is by a calibrator that was fitted on openai/gpt-5-mini, not on scripted/main: "
+        "for these it may be far off."
+    )
+    refused = predict(pool, NOTHING, confidence=other, accept_at={"error": 0.1})
+    assert isinstance(refused, Failed)
+    assert "needs 0.85 (The confidence is by a calibrator that was fitted on openai/gpt-5-mini" in refused.reason
+
+
 def test_what_was_submitted_is_not_judged(pool: Any, file: Path) -> None:
     submit = "```python\nSUBMIT(weight=1, lost=True)\n```"
     result = predict(pool, submit, confidence=file, accept_at={"error": 0.1})
@@ -107,26 +125,23 @@ confidence:
 """
 
 
-def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "rlm.cli", *words], cwd=folder, capture_output=True, text=True, timeout=100, check=False
-    )
-
-
 @pytest.mark.parametrize(("main", "status", "code"), [(NAMED, "extracted", 0), (NOTHING, "failed", 1)])
-def test_a_task_file_takes_a_calibrator(file: Path, main: str, status: str, code: int) -> None:
+def test_a_task_file_takes_a_calibrator(
+    file: Path, main: str, status: str, code: int, capfd: pytest.CaptureFixture[str]
+) -> None:
     folder = file.parent
+    save(replace(load(file), fitted_on={"models": ["oracle"]}), file)
     (folder / "task.yaml").write_text(TASK)
     (folder / "replies.yaml").write_text(json.dumps({"main": [main], "extraction": [ANSWER]}))
-    done = command(folder, "run", "task.yaml", "--json")
-    assert done.returncode == code, done.stderr
-    result = json.loads(done.stdout)
+    assert exits.guard(group, ["run", str(folder / "task.yaml"), "--json"]) == code
+    result = json.loads(capfd.readouterr().out)
     assert result["status"] == status
     if status == "failed":
         assert "an error of at most 10% needs" in result["reason"]
         assert result["partial_outputs"] == {"weight": 5010, "lost": False}
     else:
         assert set(result["field_confidence"]) == {"weight", "lost"}
+        assert "fitted on oracle, not on scripted (replies.yaml)" in result["extraction_notes"]
 
 
 @pytest.mark.parametrize(

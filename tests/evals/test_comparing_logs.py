@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from eval_logs import entry, write
 
+from rlm.cli.eval_pages import verdict
 from rlm.evals.comparing import Comparison, compare
 from rlm.evals.log import LogError, read_log
 
@@ -27,6 +28,13 @@ def test_a_log_and_itself_do_not_differ(tmp_path: Path) -> None:
     assert (found.all.difference, found.all.low, found.all.high) == (0, 0, 0)
     assert (found.all.better, found.all.worse) == (0, 0)
     assert found.better == found.worse == found.settings == ()
+
+
+def test_few_samples_are_not_taken_for_many(tmp_path: Path) -> None:
+    for many, told in ((3, True), (12, False)):
+        one = read_log(write(tmp_path / f"a{many}", [entry(f"s{n}", 0.0) for n in range(many)]))
+        two = read_log(write(tmp_path / f"b{many}", [entry(f"s{n}", 1.0) for n in range(many)]))
+        assert ("With so few samples it is too narrow" in verdict(compare(one, two).all)) is told
 
 
 def test_the_same_gain_everywhere_is_certain(tmp_path: Path) -> None:

@@ -22,8 +22,12 @@ from eval_logs import entry, settings, suite, write
 from rlm.cli import exits, rlm
 from rlm.evals.log import read_log
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "rlm" / "models"))
+from loopback_chat import ChatServer, LimitedChat, Play, completion
+
 _RLM = [sys.executable, "-c", "from rlm.cli import main; main()"]
 _KILLS = 2
+SUBMIT = "```python\nSUBMIT(answer=1000)\n```"
 
 
 def say(*arguments: str | Path) -> int:
@@ -58,6 +62,7 @@ def test_a_suite_is_run_and_its_summary_printed(tmp_path: Path, capsys: pytest.C
     assert re.search(r"needle +4k +1 +0\.000 +0\.000 +1 failed", said.out)
     assert re.search(r"all +2 +0\.000 ±0\.000", said.out)
     assert "2 runs broke off by an error. To run these again: rlm eval retry" in said.err
+    assert "2 x model:" in said.out
     assert [one.length for one in sorted(read_log(log).entries, key=lambda one: one.length)] == [4_000, 16_000]
     header = json.loads((log / "header.json").read_text())
     assert (header["seed"], header["lengths"], header["total"]) == (1, [4_000, 16_000], 2)
@@ -93,8 +98,8 @@ def test_a_log_with_other_settings_is_not_gone_on_with(tmp_path: Path, capsys: p
     assert len(lines_of(log)) == 1
 
 
-@pytest.mark.timeout(400)  # three processes that import everything
-def test_killed_at_any_moment_nothing_is_lost(tmp_path: Path) -> None:
+@pytest.mark.timeout(400)  # processes that import everything
+def test_killed_at_any_moment_nothing_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task, samples, log = settings(tmp_path, sleep=0.05), suite(tmp_path, 16), tmp_path / "log"
     command = ("eval", "run", samples, "--task", task, "--log", log, "--at-once", "2", "--json")
     dice, kept = random.Random(3), []
@@ -109,9 +114,8 @@ def test_killed_at_any_moment_nothing_is_lost(tmp_path: Path) -> None:
         assert now[: len(kept)] == kept
         assert len(kept) < len(now) < 16
         kept = now
-    process = start(*command)
-    out, said = process.communicate(timeout=100)
-    assert process.returncode == 0, said
+    assert say(*command) == exits.ANSWERED
+    out, said = capsys.readouterr()
     summary = json.loads(out)["summary"]
     assert (summary["all"]["tries"], summary["all"]["score"]["mean"]) == (16, 1.0)
     assert f"{16 - len(kept)} runs to do, {len(kept)} done before" in said
@@ -122,7 +126,7 @@ def test_killed_at_any_moment_nothing_is_lost(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(400)
 def test_an_interrupted_evaluation_says_how_to_go_on(tmp_path: Path) -> None:
-    task, samples = settings(tmp_path, sleep=0.3), suite(tmp_path, 12)
+    task, samples = settings(tmp_path, sleep=0.2), suite(tmp_path, 6)
     process = start("eval", "run", samples, "--task", task, "--at-once", "1")
     logs = Path(os.environ["RLM_HOME"]) / "evals"
     before = set(logs.iterdir()) if logs.exists() else set()
@@ -137,11 +141,11 @@ def test_an_interrupted_evaluation_says_how_to_go_on(tmp_path: Path) -> None:
     assert process.returncode == exits.INTERRUPTED, said
     assert "Evaluation · scripted (replies.yaml)" in out
     done = len(lines_of(made[0]))
-    assert f"Interrupted. {done} of 12 runs are in the log; nothing of it is lost." in said
+    assert f"Interrupted. {done} of 6 runs are in the log; nothing of it is lost." in said
     assert "Traceback" not in said
     again = next(line for line in said.splitlines() if line.startswith("To go on: ")).removeprefix("To go on: rlm ")
     assert say(*shlex.split(again), "-q") == exits.ANSWERED
-    assert len(lines_of(made[0])) == 12
+    assert len(lines_of(made[0])) == 6
 
 
 def test_only_what_an_error_broke_off_is_tried_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -203,11 +207,12 @@ def test_the_suites_and_the_logs_are_listed(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["needles", "--model", "oracle"], "there is no suite 'needles'"),
+        (["needles", "--model", "oracle"], "there is no suite 'needles'; did you mean needle?"),
         (["gone.jsonl", "--model", "oracle"], "there is no file gone.jsonl"),
         (["needle", "--model", "oracle", "--length", "long"], "'long' is no length"),
         (["needle", "--model", "oracle", "--length", "10"], "is not between"),
-        (["needle"], "models.main is missing"),
+        (["needle"], "rlm eval run: models.main is missing"),
+        (["needle", "--model", "openai/x", "--error-rate", "0.1"], "give it with --model oracle"),
         (["needle", "--task", "gone.yaml"], "gone.yaml"),
         (["needle", "--model", "oracle", "--epochs", "2", "--cache", "read"], "every epoch would get the answers"),
     ],
@@ -271,6 +276,75 @@ def test_what_is_no_log_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[st
     (tmp_path / "header.json").write_text("[]")
     assert say("eval", "compare", tmp_path, tmp_path) == exits.USAGE
     assert "is not the header of an evaluation" in capsys.readouterr().err
+    log = write(tmp_path / "mine", [entry("a")], configuration={})
+    (log / "samples.jsonl").write_text(json.dumps({**entry("a").to_dict(), "error": "model:rate: busy"}) + "\n")
+    assert say("eval", "retry", log) == exits.USAGE
+    assert "its header does not say how it was begun" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    run = ("eval", "run", "needle", "--model", "oracle", "--log", tmp_path / "file" / "log")
+    assert say(*run) == exits.ENVIRONMENT
+    assert "file/log cannot be written: Not a directory" in capsys.readouterr().err
+
+
+def test_the_examples_in_the_help_name_suites_that_there_are() -> None:
+    from rlm.cli import eval as evals
+    from rlm.cli import eval_run
+    from rlm.evals.suites import SUITES
+
+    said = f"{evals.command.help}\n{eval_run.command.help}"
+    named = {name for one in re.findall(r"rlm eval run (\S+)", said) for name in one.split(",")}
+    assert {"needle", "count"} <= named
+    assert {name for name in named if not name.endswith(".jsonl")} <= SUITES.keys() | {"all"}
+
+
+def test_the_summary_says_which_tier_answered_and_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replies = {"main": ["```python\nSUBMIT(answer=llm_query('which code?', type=int))\n```"]}
+    task = settings(tmp_path, json.dumps({**replies, "sub": ["no idea", "1000"]}), adapter="outlines")
+    log = tmp_path / "log"
+    assert say("eval", "run", suite(tmp_path, 6), "--task", task, "--log", log, "-q") == exits.ANSWERED
+    said = capsys.readouterr().out
+    assert "Typed answers" in said
+    assert re.search(r"llm_query: .*6 of 6 answered \(tier 1 0%, tier 2 0%, tier 3 100%\)", said)
+    assert re.search(r"tier 3 answered 100% of llm_query: .*: use a larger model", said)
+    assert all(one.tiers for one in read_log(log).entries)
+    kept = json.loads((log / "summary.json").read_text())["all"]["tiers"]
+    assert [one["tier3_success"] for name, one in kept.items() if name.startswith("llm_query")] == [6]
+
+
+class Busy(LimitedChat):
+    """Writes the code that submits, as often as it is allowed to."""
+
+    def next_play(self) -> Play:
+        play = super().next_play()
+        return Play(body=completion(SUBMIT)) if play.status == 200 else play
+
+
+def test_a_busy_server_slows_all_samples_down_and_fails_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", "sk-very-secret-key")
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "true")
+    with Busy(4, 0.5) as server:
+        model = {"model": "openai/local", "api_base": server.url, "api_key_env": "SOME_KEY", "num_retries": 0}
+        task, log = settings(tmp_path, models={"main": model}), tmp_path / "log"
+        run = ("eval", "run", suite(tmp_path, 6), "--task", task, "--log", log, "--at-once", "6", "-q")
+        assert say(*run) == exits.ANSWERED
+        assert server.refused > 0
+    assert [one.error for one in read_log(log).entries] == [None] * 6
+
+
+def test_calls_without_a_price_are_said_once_where_there_is_a_limit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_KEY", "sk-very-secret-key")
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "true")
+    with ChatServer() as server:
+        server.plays = [Play(body=completion(SUBMIT))]
+        model = {"model": "openai/of-unknown-price", "api_base": server.url, "api_key_env": "SOME_KEY"}
+        task = settings(tmp_path, models={"main": model})
+        run = ("eval", "run", suite(tmp_path, 3), "--task", task, "--log", tmp_path / "log", "--max-cost", "1")
+        assert say(*run, "-q") == exits.ANSWERED
+    assert capsys.readouterr().err.count("--max-cost: no price is known for 1 call of code-") == 1
 
 
 @pytest.fixture

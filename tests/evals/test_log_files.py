@@ -120,3 +120,31 @@ def test_nothing_is_left_over_beside_the_three_files(tmp_path: Path) -> None:
         writer.summarize({"score": 2})
     assert sorted(os.listdir(tmp_path / "log")) == ["header.json", "samples.jsonl", "summary.json"]
     assert json.loads((tmp_path / "log" / "summary.json").read_text()) == {"score": 2}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"score": "all of it"}, "line 1 is not an entry: score is 'all of it'"),
+        ({"scores": {"answer": None}}, "line 1 is not an entry: a score is no number"),
+        ({"usage": None}, "line 1 is not an entry: usage is None"),
+        ({"epoch": True}, "line 1 is not an entry: epoch is True"),
+    ],
+)
+def test_a_line_that_no_numbers_can_be_made_of_is_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
+    folder = write(tmp_path / "log", [entry("a")])
+    (folder / "samples.jsonl").write_text(json.dumps({**entry("a").to_dict(), **change}) + "\n")
+    with pytest.raises(LogError, match=said):
+        read_log(folder)
+
+
+def test_files_that_cannot_be_read_are_said(tmp_path: Path) -> None:
+    folder = write(tmp_path / "log", [entry("a")])
+    (folder / "samples.jsonl").unlink()
+    assert read_log(folder).entries == ()
+    (folder / "samples.jsonl").mkdir()
+    with pytest.raises(LogError, match=r"samples\.jsonl cannot be read: Is a directory"):
+        read_log(folder)
+    (folder / "header.json").write_text('{"format": 1, "suites": []}')
+    with pytest.raises(LogError, match="not the header of an evaluation: lengths, seed, epochs, total, models missing"):
+        read_log(folder)

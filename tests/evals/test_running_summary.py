@@ -6,13 +6,17 @@ import itertools
 import json
 import math
 import statistics
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from eval_logs import entry, write
 
+from rlm.adapters.metrics import TierCounts, summary_of
 from rlm.evals.log import read_log
 from rlm.evals.summary import clustered, passes, summarize
+from rlm.evals.tiers import together
+from rlm.repl.asking import STEP
 
 
 def test_one_try_each_gives_the_usual_standard_error() -> None:
@@ -86,3 +90,15 @@ def test_a_summary_has_everything_by_suite_and_length(tmp_path: Path) -> None:
 def test_an_empty_log_has_a_summary(tmp_path: Path) -> None:
     summary = summarize(read_log(write(tmp_path / "log", [])))
     assert (summary.all, summary.groups) == (None, ())
+
+
+def test_tiers_of_runs_are_added_up_and_a_tier_that_is_the_first_is_no_fallback() -> None:
+    def counts(one: int, three: int, start: int = 1) -> dict[str, float]:
+        return {"tier1_success": 0, "tier1_failures": one, "tier3_success": three, "start_tier": start}
+
+    made = together([{"Invoice": counts(2, 2), STEP: counts(0, 4)}, {"Invoice": counts(1, 1)}, {}])
+    assert made["Invoice"] == counts(3, 3)
+    assert made[STEP] == counts(0, 4, start=3)
+    assert "use a larger model" not in summary_of({STEP: {**asdict(TierCounts(tier3_success=9)), **made[STEP]}})
+    assert together([{STEP: counts(1, 4)}])[STEP] == counts(1, 4)
+    assert together([{"Invoice": counts(2, 2)}, {"Invoice": counts(0, 2, start=3)}])["Invoice"]["start_tier"] == 3

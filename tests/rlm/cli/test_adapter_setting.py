@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-RLM = [sys.executable, "-m", "rlm.cli"]
 CELL = "n = llm_query('how many?', type=int)\nSUBMIT(n=n)"
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Any:
     """Runs a task with these answers of its models: what it printed as JSON, and what `rlm runs show` says of it."""
     monkeypatch.setenv("RLM_HOME", str(tmp_path / "home"))
 
-    def command(*arguments: str) -> str:
-        done = subprocess.run([*RLM, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=90)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    def answer(*arguments: str) -> str:
+        code, out, err = command(*arguments)
+        assert code == 0, err
+        return str(out)
 
     def run(adapter: str, sub: list[str], extraction: list[str] | None = None) -> tuple[dict[str, Any], str]:
         replies = {"main": [f"```python\n{CELL}\n```"], "sub": sub, "extraction": extraction or []}
@@ -30,8 +27,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         (tmp_path / "task.yaml").write_text(
             f'signature: "q: str -> n: int"\ninputs: {{q: x}}\nmodels: {{scripted: replies.yaml}}\n{adapter}\n'
         )
-        result = json.loads(command("run", "task.yaml", "--json"))
-        return result, command("runs", "show", result["run_id"])
+        result = json.loads(answer("run", "task.yaml", "--json"))
+        return result, answer("runs", "show", result["run_id"])
 
     return run
 

@@ -51,12 +51,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def command(folder: Path, *arguments: str) -> tuple[int, str, str]:
-    done = subprocess.run([*RLM, *arguments], cwd=folder, capture_output=True, text=True, timeout=90)
-    return done.returncode, done.stdout, done.stderr
-
-
-def stopped_in_the_second_cell(folder: Path, number: int) -> str:
+def stopped_in_the_second_cell(folder: Path, command: Any, number: int) -> str:
     """Start the task, send it a signal while its second cell sleeps: the id of the run."""
     process = subprocess.Popen(
         [*RLM, "run", "task.yaml"], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -73,7 +68,7 @@ def stopped_in_the_second_cell(folder: Path, number: int) -> str:
     finally:
         if process.poll() is None:
             process.kill()
-    listed = [json.loads(line) for line in command(folder, "runs", "list", "--json")[1].splitlines()]
+    listed = [json.loads(line) for line in command("runs", "list", "--json")[1].splitlines()]
     assert len(listed) == 1
     if number == signal.SIGINT:
         assert process.returncode == 130
@@ -82,10 +77,10 @@ def stopped_in_the_second_cell(folder: Path, number: int) -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_was_stopped_goes_on_and_asks_nothing_twice(folder: Path, number: int) -> None:
-    run = stopped_in_the_second_cell(folder, number)
+def test_a_run_that_was_stopped_goes_on_and_asks_nothing_twice(folder: Path, command: Any, number: int) -> None:
+    run = stopped_in_the_second_cell(folder, command, number)
     (folder / "doc.txt").unlink()  # its inputs are on record
-    code, out, err = command(folder, "resume", run[:8], "--json")
+    code, out, err = command("resume", run[:8], "--json")
     assert code == 0, err
     result = json.loads(out)
     assert result["outputs"] == {"n": 9, "said": "yes"}
@@ -98,62 +93,63 @@ def test_a_run_that_was_stopped_goes_on_and_asks_nothing_twice(folder: Path, num
     assert [call.role for call in resumed.model_calls if not call.past] == ["main"]
 
 
-def test_a_submitted_run_has_nothing_to_resume_but_can_be_forked_and_replayed(folder: Path) -> None:
+def test_a_submitted_run_has_nothing_to_resume_but_can_be_forked_and_replayed(folder: Path, command: Any) -> None:
     (folder / "asked").write_text("x")
-    code, out, err = command(folder, "run", "task.yaml", "--json")
+    code, out, err = command("run", "task.yaml", "--json")
     assert code == 0, err
     run = json.loads(out)["run_id"]
-    code, _, err = command(folder, "resume", run)
+    code, _, err = command("resume", run)
     assert code == 2
     assert f"rlm fork {run}" in err
 
-    code, out, err = command(folder, "replay", run)
+    code, out, err = command("replay", run)
     assert (code, err) == (0, "")
     assert "no model was asked" in out
     assert "It ended as before: submitted" in out
 
-    code, out, err = command(folder, "fork", run, "--at", "1", "--json")
+    code, out, err = command("fork", run, "--at", "1", "--json")
     assert code == 0, err
     assert json.loads(out)["outputs"] == {"n": 9, "said": "yes"}
-    assert command(folder, "fork", run, "--at", "7")[0] == 2
+    assert command("fork", run, "--at", "7")[0] == 2
 
 
-def test_a_replay_reports_what_came_out_otherwise(folder: Path) -> None:
+def test_a_replay_reports_what_came_out_otherwise(folder: Path, command: Any) -> None:
     replies = {"main": ["```python\nimport time\nprint(time.time_ns())\nSUBMIT(n=1, said='x')\n```"]}
     (folder / "replies.yaml").write_text(json.dumps(replies))
-    run = json.loads(command(folder, "run", "task.yaml", "--json")[1])["run_id"]
-    code, out, _ = command(folder, "replay", run)
+    run = json.loads(command("run", "task.yaml", "--json")[1])["run_id"]
+    code, out, _ = command("replay", run)
     assert code == 1
     assert "Iteration 1 printed something else" in out
     assert "It ended as before: submitted" in out
-    report = json.loads(command(folder, "replay", run, "--json")[1])
+    report = json.loads(command("replay", run, "--json")[1])
     assert report["same"] is False
     assert report["differences"][0]["recorded"] != report["differences"][0]["now"]
 
 
-def test_a_run_cut_off_by_its_budget_goes_on_with_a_larger_one(folder: Path) -> None:
+def test_a_run_cut_off_by_its_budget_goes_on_with_a_larger_one(folder: Path, command: Any) -> None:
     (folder / "asked").write_text("x")
-    code, out, err = command(folder, "run", "task.yaml", "--json", "--max-iterations", "1")
+    code, out, err = command("run", "task.yaml", "--json", "--max-iterations", "1")
     assert code == 0, err
     first: dict[str, Any] = json.loads(out)
     assert first["status"] == "extracted"
     text = (folder / "task.yaml").read_text()
     (folder / "task.yaml").write_text(text.replace("models:", "models :"))
-    code, out, err = command(folder, "resume", first["run_id"], "--max-iterations", "5", "--json")
+    code, out, err = command("resume", first["run_id"], "--max-iterations", "5", "--json")
     assert code == 0, err
     assert json.loads(out)["status"] == "submitted"
     assert "is not what it was" in err
 
 
-def test_unknown_runs_are_named(folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_unknown_runs_are_named(command: Any) -> None:
     for name in ("resume", "replay"):
-        code, _, err = command(folder, name, "abcdef")
+        code, _, err = command(name, "abcdef")
         assert code == 2
         assert "abcdef" in err
         assert "Traceback" not in err
 
 
-def test_runs_from_python_go_on_in_python(folder: Path, pool: Any) -> None:
+def test_runs_from_python_go_on_in_python(folder: Path, command: Any, pool: Any) -> None:
     import dspy
 
     import rlm
@@ -173,7 +169,7 @@ def test_runs_from_python_go_on_in_python(folder: Path, pool: Any) -> None:
     from rlm.traces.everyday import everyday
 
     everyday().flush()  # type: ignore[attr-defined]
-    code, _, err = command(folder, "resume", first.run_id)
+    code, _, err = command("resume", first.run_id)
     assert code == 2
     assert f"Predict(...).resume('{first.run_id}')" in err
     with dspy.context(lm=scripted_lm(cells[1:])):

@@ -288,24 +288,23 @@ def test_the_example_that_submits(tmp_path: Path) -> None:
     assert "iteration 2 failed" in done.stderr
 
 
-def test_the_example_that_is_extracted(tmp_path: Path) -> None:
-    done = example("extract", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Extracted, confidence 0.")
-    assert "3 of 3 iterations used without SUBMIT" in done.stdout
-    assert "variable visits: 38" in done.stdout
-    assert "The model is scripted" in done.stdout
-    strict = example("extract", "--strict", "--json", "--quiet", cwd=tmp_path)
-    assert strict.returncode == 1
-    assert strict.stderr == ""
-    assert json.loads(strict.stdout)["status"] == "extracted"
+def test_the_example_that_is_extracted(command: Any) -> None:
+    code, out, err = command("run", str(EXAMPLES / "extract.yaml"))
+    assert code == 0, err
+    assert out.startswith("Extracted, confidence 0.")
+    assert "3 of 3 iterations used without SUBMIT" in out
+    assert "variable visits: 38" in out
+    assert "The model is scripted" in out
+    code, out, err = command("run", str(EXAMPLES / "extract.yaml"), "--strict", "--json", "--quiet")
+    assert (code, err) == (1, "")
+    assert json.loads(out)["status"] == "extracted"
 
 
-def test_the_example_that_fails(tmp_path: Path) -> None:
-    done = example("fail", cwd=tmp_path)
-    assert done.returncode == 1, done.stderr
-    assert done.stdout.startswith("Failed")
-    assert '"name": "unknown"' in done.stdout
+def test_the_example_that_fails(command: Any) -> None:
+    code, out, err = command("run", str(EXAMPLES / "fail.yaml"))
+    assert code == 1, err
+    assert out.startswith("Failed")
+    assert '"name": "unknown"' in out
 
 
 def test_an_input_is_piped_in(tmp_path: Path) -> None:
@@ -358,7 +357,7 @@ def on_a_terminal(command: list[str], folder: Path, until: bytes) -> tuple[str, 
     return screen.decode(errors="replace"), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def test_a_signature_class_of_a_module_beside_the_file(tmp_path: Path) -> None:
+def test_a_signature_class_of_a_module_beside_the_file(tmp_path: Path, command: Any) -> None:
     (tmp_path / "invoices.py").write_text(
         "import datetime\nfrom typing import Literal, Optional\nimport dspy\nfrom pydantic import BaseModel\n\n"
         "class Line(BaseModel):\n    name: str\n    cents: int\n\n"
@@ -366,14 +365,14 @@ def test_a_signature_class_of_a_module_beside_the_file(tmp_path: Path) -> None:
         "    day: datetime.date = dspy.OutputField()\n    lines: list[Line] = dspy.OutputField()\n"
         "    kind: Literal['paid', 'open'] = dspy.OutputField()\n    note: Optional[str] = dspy.OutputField()\n"
     )
-    code = "SUBMIT(day='2026-03-04', lines=[{'name': 'tea', 'cents': 250}], kind='open', note=None)"
-    (tmp_path / "replies.yaml").write_text(f"main:\n  - |\n    ```python\n    {code}\n    ```\n")
+    submit = "SUBMIT(day='2026-03-04', lines=[{'name': 'tea', 'cents': 250}], kind='open', note=None)"
+    (tmp_path / "replies.yaml").write_text(f"main:\n  - |\n    ```python\n    {submit}\n    ```\n")
     (tmp_path / "task.yaml").write_text(
         "signature: invoices:Invoice\ninputs: {text: tea 2.50}\nmodels: {scripted: replies.yaml}\n"
     )
-    done = subprocess.run([*RUN, "task.yaml", "--json"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["outputs"] == {
+    code, out, err = command("run", "task.yaml", "--json")
+    assert code == 0, err
+    assert json.loads(out)["outputs"] == {
         "day": "2026-03-04",
         "lines": [{"name": "tea", "cents": 250}],
         "kind": "open",
