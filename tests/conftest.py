@@ -12,7 +12,9 @@ import pytest
 import sandbox
 
 # A machine that is busy is slow, which says nothing about the code.
-hypothesis.settings.register_profile("rlm", deadline=None)
+# With `--hypothesis-profile=thorough` it looks longer.
+hypothesis.settings.register_profile("rlm", deadline=None, max_examples=40)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1_000)
 hypothesis.settings.load_profile("rlm")
 
 

@@ -202,7 +202,11 @@ def _disk(box: Box) -> int:
                 except OSError:
                     continue
                 seen[stat.st_ino] = stat.st_blocks * 512
-        for name, target in open_files(box.pid).items() if runs(box.pid) else ():
+        try:
+            opened = open_files(box.pid)
+        except (FileNotFoundError, ProcessLookupError):  # it has just been ended
+            opened = {}
+        for name, target in opened.items():
             if target.startswith(box.scratch):
                 try:
                     stat = os.stat(f"/proc/{box.pid}/fd/{name}")

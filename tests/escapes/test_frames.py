@@ -299,7 +299,7 @@ def test_closing_the_call_socket(host, box):
 def test_a_message_that_is_too_large(fresh_host, variant, channel):
     box = Box(fresh_host, variant.tier, limits={"cell_seconds": 15.0})
     before = fresh_host.forget_peak()
-    send = f"{channel}.send_multipart([{'' if channel == 'iopub' else '*request.identities,'} bytes(300 << 20)])"
+    send = f"{channel}.send_multipart([{'' if channel == 'iopub' else '*request.identities,'} bytes(120 << 20)])"
     _attack(box, f"{send}\ntime.sleep(20)", seconds=20)
     assert fresh_host.peak_memory() - before < 100 * MB
     assert eventually(lambda: not runs(box.pid))

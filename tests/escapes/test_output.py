@@ -10,8 +10,8 @@ MB = 1 << 20
 _FLOODS = {
     "print": "line = 'x' * (1 << 20)\nfor _ in range(1024):\n    print(line)",
     "stderr": "import sys\nline = 'x' * (1 << 20)\nfor _ in range(300):\n    sys.stderr.write(line)",
-    "one-string": "print('x' * (300 << 20))",
-    "many-small-lines": "for _ in range(600_000):\n    print('12345678')",
+    "one-string": "print('x' * (64 << 20))",
+    "many-small-lines": "for _ in range(200_000):\n    print('12345678')",
     "not-ascii": "line = '\\U0001f600' * (1 << 18)\nfor _ in range(100):\n    print(line)",
     "past-python": "import os\nwhile True:\n    os.write(1, b'x' * 65536)",
     "past-python-to-stderr": "import os\nwhile True:\n    os.write(2, b'x' * 65536)",
@@ -21,8 +21,8 @@ _FLOODS = {
         "import threading\ndef f():\n    for _ in range(60): print('x' * (1 << 20))\n"
         "ts = [threading.Thread(target=f) for _ in range(4)]\nfor t in ts: t.start()\nfor t in ts: t.join()"
     ),
-    "a-value": "'x' * (200 << 20)",
-    "an-exception": "raise ValueError('x' * (40 << 20))",
+    "a-value": "'x' * (64 << 20)",
+    "an-exception": "raise ValueError('x' * (64 << 20))",
     "warnings": "import warnings\nfor i in range(5000):\n    warnings.warn('w' * 10000 + str(i))",
     "a-deep-traceback": (
         "import sys\nsys.setrecursionlimit(20000)\ndef f(n):\n    return f(n - 1) if n else 1 / 0\nf(9000)"
@@ -42,7 +42,7 @@ def test_a_gigabyte_of_output(host, open_box, flood):
     ended = box.run(_FLOODS[flood], seconds=30)
     assert len(ended.text.encode()) <= 110_000
     assert len(ended.everything) < MB
-    assert host.peak_memory() - before < 200 * MB
+    assert host.peak_memory() - before < 40 * MB  # less than any of these that is kept whole
     assert host.alive
 
 
@@ -54,7 +54,7 @@ _REPRS = {
     "not-text": "return 5",
     "recursive": "return repr(self)",
     "endless": "while True: pass",
-    "enormous": "return 'x' * (400 << 20)",
+    "enormous": "return 'x' * (100 << 20)",
     "lone-surrogates": "return '\\ud800' * 10",
     "null-bytes": "return '\\0' * 10 + '\\x1b]0;owned\\x07\\x1b[2J'",
     "kills": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",

@@ -22,7 +22,7 @@ async def test_a_cell_that_sleeps_does_not_stall_the_event_loop(pool):
 
     async with sandbox.AsyncSession(pool=pool) as session:
         ticking = asyncio.create_task(tick())
-        result = await session.run("import time\ntime.sleep(1)\n'slept'")
+        result = await session.run("import time\ntime.sleep(0.4)\n'slept'")
         ticking.cancel()
     assert result.value == "'slept'"
     assert ticks > 2  # a loop that is stalled has none
@@ -131,7 +131,7 @@ async def test_a_kernel_that_does_not_read_does_not_stall_the_event_loop(pool):
 
     async with sandbox.AsyncSession(pool=pool) as session:
         os.kill(session.pid, signal.SIGSTOP)
-        session.session._link.channels["shell"]._seconds = 2.0
+        session.session._link.channels["shell"]._seconds = 0.7
         ticking = asyncio.create_task(tick())
         result = await session.run(f"text = {'x' * 5_000_000!r}")
         ticking.cancel()

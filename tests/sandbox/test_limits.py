@@ -43,8 +43,9 @@ def test_a_sleeping_cell_is_stopped(limited):
     assert result.limit.survived
 
 
-def test_a_loop_in_c_that_ignores_signals_is_killed_and_the_next_session_is_not_affected(limited):
-    session = limited(cell_seconds=1.0)
+def test_a_loop_in_c_that_ignores_signals_is_killed_and_the_next_session_is_not_affected(limited, monkeypatch):
+    monkeypatch.setattr("sandbox.exchange.GRACE_SECONDS", 0.5)
+    session = limited(cell_seconds=0.5)
     result = session.run("import collections, itertools\ncollections.deque(itertools.repeat(1), maxlen=0)")
     assert isinstance(result.limit, sandbox.CellTimeLimit)
     assert not result.limit.survived

@@ -959,7 +959,6 @@ def check_only_reads(source: str) -> None:
     assert bool(explain(found, source)) == bool(found)
 
 
-@settings(max_examples=60, deadline=None)
 @given(path=st.sampled_from(STDLIB))
 def test_the_standard_library_can_be_reviewed_and_stays_as_it_is(path: Path) -> None:
     check_only_reads(path.read_text(encoding="utf-8"))
@@ -1001,13 +1000,12 @@ STATEMENTS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(STATEMENTS, max_size=4).map("\n".join))
 def test_any_code_can_be_reviewed_and_stays_as_it_is(source: str) -> None:
     check_only_reads(source)
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.text(alphabet="{}[].:!_ac0", max_size=30))
 def test_any_text_may_look_like_a_format_string(text: str) -> None:
     check_only_reads(f"x = {text!r}")

@@ -121,7 +121,8 @@ def test_a_forged_account_is_checked_as_any_other(forged):
         assert len((name + one.type + one.preview).encode()) <= 300_000
 
 
-def test_a_kernel_that_never_ends_its_account_is_ended(open_session):
+def test_a_kernel_that_never_ends_its_account_is_ended(open_session, monkeypatch):
+    monkeypatch.setattr("sandbox.exchange.GRACE_SECONDS", 0.5)
     session = open_session(policy="off", limits=Limits(cell_seconds=0.5))
     result = session.run(
         "import gc, signal, time\n"

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 import zmq
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.errors import ProtocolViolation
@@ -35,7 +35,6 @@ def wait(connection):
     return message
 
 
-@settings(max_examples=30, deadline=None)
 @given(parts=st.lists(st.binary(max_size=600), min_size=1, max_size=5))
 def test_messages_of_all_sizes_go_both_ways(tmp_path_factory, parts):
     directory = tmp_path_factory.mktemp("zmq")

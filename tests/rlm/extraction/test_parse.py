@@ -255,15 +255,15 @@ def test_every_string_that_is_returned_stands_in_the_text(text: str) -> None:
      '{"a":1}', '{"name":x}', "{a:", "[1,", "{ ", "['a'a", '[ "b" ', "[1", '["""', '["\\u', "{“", "[{",
      "\x00", "\n", "}"],
 )  # fmt: skip
-def test_a_megabyte_of_nonsense_is_refused_in_linear_time(piece: str) -> None:
+def test_much_nonsense_is_refused_in_linear_time(piece: str) -> None:
     def seconds(size: int) -> float:
         started = time.perf_counter()
         refusal(piece * (size // len(piece)))
         return time.perf_counter() - started
 
-    small, large = seconds(MAX_CHARS // 8), seconds(MAX_CHARS)
+    small, large = seconds(MAX_CHARS // 32), seconds(MAX_CHARS // 4)
     assert large < max(1.0, 30 * small), "grows faster than the text"
-    assert large < 20
+    assert large < 5
 
 
 def test_an_answer_beyond_the_limit_is_refused() -> None:

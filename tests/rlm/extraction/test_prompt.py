@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm.budgets import MaxIterations
@@ -111,7 +111,6 @@ def test_then_the_longest_variables_are_shortened() -> None:
     assert "characters left out" in prompt
 
 
-@settings(deadline=None, max_examples=50)
 @given(
     st.lists(st.integers(0, 5_000), max_size=30),
     st.lists(st.integers(0, 5_000), max_size=60),
