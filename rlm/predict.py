@@ -17,10 +17,10 @@ import sandbox
 from .budgets import FallbackTrigger
 from .calibration.choosing import for_models, scorer_of
 from .extraction.confidence import Scorer, score
-from .models.ask import Answer, ModelError, ask
+from .models.ask import Answer, ModelError
+from .repl.asking import next_reply
 from .repl.driver import Driver, run_sync
 from .repl.events import Observer, all_of, ignore
-from .repl.manner import manner_of
 from .repl.past import Past
 from .repl.prompt import Conversation
 from .results import ExecutionResult, Failed
@@ -55,9 +55,11 @@ class _Act(dspy.Signature):  # type: ignore[misc]
 class _ReplAdapter(Adapter):  # type: ignore[misc]
     """Hands a conversation to a model as it is: append-only, so that caches hit. Instructions and demos go in front."""
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: Conversation, by: Any = None) -> None:
+        """`by` is the adapter that somebody has set, if any."""
         super().__init__()
         self._conversation = conversation
+        self._by = by
         self.answer: Answer | None = None
         self.error: ModelError | None = None
 
@@ -70,10 +72,8 @@ class _ReplAdapter(Adapter):  # type: ignore[misc]
             system = f"{signature.instructions}\n\n{system}"
         for demo in demos:
             system += f"\n\nExample:\n{demo.get('conversation', '')}\n{demo.get('reply', '')}"
-        turns = [(turn.role, turn.text) for turn in self._conversation.turns]
         try:
-            held = manner_of(lm).settings(self._conversation)
-            self.answer = await ask(lm, turns, system=system, **{**held, **lm_kwargs})
+            self.answer = await next_reply(lm, self._conversation, adapter=self._by, system=system, **lm_kwargs)
         except ModelError as error:
             self.error = error
             raise
@@ -106,7 +106,8 @@ class Predict(dspy.Module):  # type: ignore[misc]
     ) -> None:
         """`signature` is a `dspy.Signature` class or text. The main model is dspy's: `dspy.configure(lm=...)`.
 
-        `adapter` is what typed questions go through, if not dspy's: `rlm.OutlinesAdapter()`, `rlm.TwoStepAdapter(...)`.
+        `adapter` is what steps, typed questions and the extraction go through, if not dspy's: `rlm.OutlinesAdapter()`,
+        `rlm.TwoStepAdapter(...)`.
         With `plans`, runs try several ways and judge what comes of each: a number of plans that the model is asked
         for, a list of them, or `rlm.plans.PlanSettings(...)` with all there is to say.
         `confidence` scores extracted answers: a function, or the path of a calibrator (`rlm eval calibrate`), which
@@ -189,7 +190,7 @@ class Predict(dspy.Module):  # type: ignore[misc]
         return self._prediction(await self.arun_with_fallback(**inputs))
 
     async def _ask_predictor(self, conversation: Conversation) -> Answer:
-        adapter = _ReplAdapter(conversation)
+        adapter = _ReplAdapter(conversation, self._adapter or dspy.settings.adapter)
         with dspy.context(adapter=adapter):
             try:
                 await self.act.acall(conversation=conversation.turns[-1].text)

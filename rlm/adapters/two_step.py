@@ -51,6 +51,8 @@ class TwoStepAdapter(WordsAdapter):
     """
 
     records_calls = True
+    own_words = True
+    """A thought and a code block are a model's own words already: no second model copies code for it."""
 
     def __init__(
         self,

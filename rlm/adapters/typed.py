@@ -194,6 +194,8 @@ def _count(metrics: Any, label: str, lm: Any, tier: int, record: Recording, *, s
         return
     label, model = f"llm_query: {label}", str(getattr(lm, "model", lm))
     tokens = {"tokens_in": record.tokens_in, "tokens_out": record.tokens_out}
+    if record.calls and record.calls[0].step == "tier3":  # it was held from the start, which says nothing against it
+        metrics.record_start(label, model, 3)
     metrics.record(label, model, tier, success=success, seconds=record.seconds, **tokens)
     if not success:
         metrics.record_unanswered(label, model)

@@ -81,7 +81,7 @@ async def _answer(
     accepted: list[Any] = []
 
     async def agent(text: str) -> Reply:
-        answer = await asker.extraction(text, schema)
+        answer = await asker.extraction(text, signature, schema=schema)
         return Reply(answer.text, answer.truncated, answer.tokens_in, answer.tokens_out)
 
     def check(value: Any) -> Any:

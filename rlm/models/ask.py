@@ -51,6 +51,9 @@ class Answer:
     cached: bool = False
     """Whether it was on disk: then it cost nothing, and used no tokens."""
 
+    step: str = ""
+    """Which step of an adapter gave it, if one was asked: `tier2`, say."""
+
 
 @dataclass(frozen=True, slots=True)
 class Backoff:

@@ -14,8 +14,10 @@ from typing import Any
 
 from ..adapters.metrics import TierMetrics
 from ..budgets import Ledger
+from ..extraction.prompt import extraction_schema
 from ..models.ask import Answer, ModelError, ask
 from ..models.pace import telling_waits
+from ..signatures import Signature
 from .calls import current_call
 from .events import Teller
 from .manner import manner_of
@@ -50,6 +52,23 @@ def _same(one: Any, other: Any) -> bool:
     return getattr(one, "local", one) is getattr(other, "local", other)
 
 
+async def next_reply(
+    lm: Any, conversation: Conversation, *, adapter: Any = None, system: str | None = None, **options: Any
+) -> Answer:
+    """The main model's next reply: plainly, or through the adapter that was set. Raises `ModelError`.
+
+    A model that runs here is held to its form in any case: what an adapter could do for it, that does better. An
+    adapter that lets a model use its own words has nothing to add.
+    """
+    system, manner = system or conversation.system, manner_of(lm)
+    if adapter is None or manner.brief or getattr(adapter, "own_words", False):
+        turns = [(turn.role, turn.text) for turn in conversation.turns]
+        return await ask(lm, turns, system=system, **{**manner.settings(conversation), **options})
+    from .through import next_step
+
+    return await next_step(adapter, lm, conversation, system, options)
+
+
 class OutOfTime(Exception):
     """The time of the run was over before the model had answered."""
 
@@ -67,7 +86,7 @@ class Asker:
     """Asks the main model for its next reply, if not plainly: `Predict` lets dspy's predictor do it."""
 
     adapter: Any = None
-    """The dspy adapter that typed questions go through; None asks for JSON, and constrains models that run here."""
+    """The dspy adapter that was set. None asks plainly, or for JSON where a type is wanted."""
 
     past: Past | None = None
     """A run that is done again: its replies are not asked for."""
@@ -98,8 +117,7 @@ class Asker:
                 async with _excused(asyncio.timeout(left if math.isfinite(left) else None)):
                     if self.act is not None:
                         return await self.act(conversation)
-                    held = manner_of(self.main_model).settings(conversation)
-                    return await ask(self.main_model, turns, system=conversation.system, **held)
+                    return await next_reply(self.main_model, conversation, adapter=self.adapter)
             except TimeoutError:
                 raise OutOfTime from None
 
@@ -121,9 +139,13 @@ class Asker:
             return (await ask_typed(model, prompt, output_type, adapter=self.adapter, counts=self.tiers)).value
 
     async def extraction(
-        self, prompt: str, schema: Mapping[str, Any], conversation: Conversation | None = None
+        self,
+        prompt: str,
+        signature: Signature,
+        conversation: Conversation | None = None,
+        schema: Mapping[str, Any] | None = None,
     ) -> Answer:
-        """An answer of the model that extracts: held to the schema where it can be.
+        """An answer of the model that extracts: held to the schema where it can be, by the adapter if one was set.
 
         With a `conversation`, the main model is asked at its end, if it is the one that extracts.
         """
@@ -134,6 +156,7 @@ class Asker:
             from ..adapters.typed import ask_typed
 
             told: list[Answer] = []
+            schema = schema or extraction_schema(signature)
             try:
                 with self._watched("extraction", None, told):
                     if conversation is not None and _same(model, self.main_model):
@@ -144,7 +167,11 @@ class Asker:
             except ExtractionError:
                 return told[-1] if told else Answer("")
         turns = [("user", prompt)]
-        return await self.asked(ask(model, turns), model, turns, role="extraction")
+        if self.adapter is None:
+            return await self.asked(ask(model, turns), model, turns, role="extraction")
+        from .through import extracted
+
+        return await self.asked(extracted(self.adapter, model, signature, prompt), model, turns, role="extraction")
 
     async def _read_off(self, conversation: Conversation, schema: Mapping[str, Any]) -> Answer:
         from ..adapters.asking import constrained
@@ -160,13 +187,19 @@ class Asker:
 
     def count_step(self, answer: Answer, seconds: float, *, held: bool, success: bool) -> None:
         """Count a reply of the main model among the tiers: whether there was code in it."""
-        if held or isinstance(getattr(self.adapter, "metrics", None), TierMetrics):
-            self._count(STEP, 3 if held else 1, seconds, answer, success=success)
+        if held:
+            self._count(STEP, 3, seconds, answer, success=success)
+        elif answer.step.startswith("tier"):  # the adapter has counted it, too
+            self._count(STEP, int(answer.step[4:]), seconds, answer, success=success, into=(self.tiers,))
 
-    def _count(self, label: str, tier: int, seconds: float, answer: Answer, *, success: bool) -> None:
+    def _count(
+        self, label: str, tier: int, seconds: float, answer: Answer, *, success: bool, into: Sequence[Any] | None = None
+    ) -> None:
         used = {"tokens_in": answer.tokens_in, "tokens_out": answer.tokens_out}
-        for metrics in (getattr(self.adapter, "metrics", None), self.tiers):
+        for metrics in (getattr(self.adapter, "metrics", None), self.tiers) if into is None else into:
             if isinstance(metrics, TierMetrics):
+                if manner_of(self.main_model).brief:
+                    metrics.record_start(label, str(self.main_model.model), 3)
                 metrics.record(label, str(self.main_model.model), tier, success=success, seconds=seconds, **used)
                 if not success:
                     metrics.record_unanswered(label, str(self.main_model.model))

@@ -21,7 +21,6 @@ from ..budgets import FallbackReason, FallbackTrigger, Ledger
 from ..extraction.confidence import Scorer, score
 from ..extraction.fallback import Extraction, extract_fallback
 from ..extraction.orchestrator import Reply
-from ..extraction.prompt import extraction_schema
 from ..history import REPLHistory, REPLHistoryEntry
 from ..models.answers import one_run
 from ..models.ask import Answer, ModelError
@@ -60,7 +59,7 @@ class Driver:
 
     scorer: Scorer = score
     adapter: Any = None
-    """The dspy adapter that typed questions go through: `rlm.OutlinesAdapter()`, say."""
+    """The dspy adapter that steps, typed questions and the extraction go through: `rlm.OutlinesAdapter()`, say."""
 
     pool: sandbox.Pool | None = None
     observe: Observer = ignore
@@ -311,12 +310,11 @@ class _Run:
     async def _extract(self, reason: FallbackReason) -> ExecutionResult[Any]:
         self.tell("trigger_fired", {"reason": str(reason), "reason_data": reason.to_dict()})
 
-        schema = extraction_schema(self.driver.signature)
         told = [self.conversation] if self.manner.brief else []
 
         async def agent(text: str) -> Reply:
             # A model that runs here has read all of it: it is asked in the conversation, before it reads anything anew.
-            answer = await self.asker.extraction(text, schema, told.pop() if told else None)
+            answer = await self.asker.extraction(text, self.driver.signature, told.pop() if told else None)
             return Reply(answer.text, answer.truncated, answer.tokens_in, answer.tokens_out)
 
         extraction = Extraction(
@@ -326,7 +324,7 @@ class _Run:
         )
         try:
             result = await extract_fallback(
-                extraction, self.driver.signature, reason, list(self.history), self.repl.variables, self.inputs
+                extraction, self.driver.signature, reason, list(self.history), await self.repl.seen(), self.inputs
             )
             return grounding.noted(result, self.tools.unread)
         except ModelError as error:

@@ -148,11 +148,20 @@ def unread(names: Collection[str]) -> str:
 
 
 def noted(result: Extracted[Any] | Failed, unread: Collection[str]) -> Extracted[Any] | Failed:
-    """The same result, with a note where no code has read the inputs: values in it are the model's own."""
+    """The same result; where no code has read the inputs, with a note and without the evidence.
+
+    What is in the variables then is the model's own, and finding it there again says nothing: the confidence is what
+    the formula gives where nothing was found.
+    """
     if not unread or not isinstance(result, Extracted):
         return result
     note = f"No code has read {', '.join(sorted(unread))}: what is in the variables was written there by the model."
-    return replace(result, extraction_notes="\n".join(filter(None, [result.extraction_notes, note])))
+    return replace(
+        result,
+        confidence=min(result.confidence, _UNFOUNDED),
+        field_confidence={name: min(one, _UNFOUNDED) for name, one in result.field_confidence.items()},
+        extraction_notes="\n".join(filter(None, [result.extraction_notes, note])),
+    )
 
 
 def state_of(changed: Collection[str], variables: Mapping[str, Variable]) -> str:
@@ -185,6 +194,7 @@ def next_submit(
     return f"SUBMIT({field.name}={shown})" if shown else None
 
 
+_UNFOUNDED = 0.5
 _DULL = ("module", "function", "type", "builtin_function_or_method")
 
 

@@ -84,6 +84,12 @@ class Repl:
             )
         return result, remarks
 
+    async def seen(self) -> dict[str, Variable]:
+        """The variables as they were last seen; where no cell has run, the inputs are looked at now."""
+        if not self.variables and self._session is not None and self._session.alive:
+            self.variables = await self._session.variables()
+        return self.variables
+
     def _look(self, now: dict[str, Variable] | None) -> None:
         """See what the cell did to the variables."""
         if now is None:

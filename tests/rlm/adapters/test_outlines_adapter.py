@@ -159,16 +159,14 @@ def test_a_single_choice_is_held_to_itself_and_asked_for_without_json() -> None:
     lm = HoldingLM("bad")
     assert ask(lm, OutlinesAdapter(tiers=(3,)), Mood, review="boring").mood == "bad"
     assert lm.constraints == [Literal["good", "bad"]]
-    assert lm.engine.prompt(0).endswith("Respond with the mood, one of: good, bad.\n\nmood:")
-    assert "JSON" not in lm.engine.prompt(0)
+    assert lm.engine.prompt(0) == "Say how the review sounds.\n\nReview: boring\n\nMood:"
 
 
-def test_a_model_that_is_held_first_reads_the_task_the_inputs_and_what_to_write() -> None:
+def test_a_model_that_is_held_first_reads_the_task_and_the_inputs() -> None:
     lm = HoldingLM(JSON)
     ask(lm, OutlinesAdapter(tiers=(3,)))
-    assert lm.engine.system(0) == "Read the invoice."
-    assert lm.engine.prompt(0).startswith("text: ACME, 3.50\n\nRespond with a JSON object with the fields `vendor`")
-    assert "[[ ##" not in lm.engine.prompt(0)
+    assert lm.engine.system(0) == ""
+    assert lm.engine.prompt(0) == "Read the invoice.\n\nText: ACME, 3.50"
 
 
 def test_what_fields_mean_and_what_examples_show_is_kept_in_the_short_prompt() -> None:
@@ -183,9 +181,11 @@ def test_what_fields_mean_and_what_examples_show_is_kept_in_the_short_prompt() -
     predict.demos = [dspy.Example(text="by the 9th", due=9)]
     with dspy.context(lm=lm, adapter=OutlinesAdapter(tiers=(3,))):
         assert predict(text="by the 4th").due == 4
-    assert lm.engine.system(0) == "Read the note.\n- due: the day of the month"
-    said = [(message.role, message.text) for message in lm.engine.requests[0].messages]
-    assert said[:2] == [("user", "text: by the 9th"), ("assistant", '{"due": 9}')]
+    assert [(message.role, message.text) for message in lm.engine.requests[0].messages] == [
+        ("user", "Read the note.\n- due: the day of the month\n\nText: by the 9th"),
+        ("assistant", '{"due": 9}'),
+        ("user", "Text: by the 4th"),
+    ]
 
 
 def test_after_other_tiers_the_prompt_keeps_the_beginning_that_is_in_the_models_cache() -> None:
@@ -204,7 +204,7 @@ def test_a_single_choice_can_be_held_as_json_instead() -> None:
     lm = HoldingLM('{"mood": "bad"}')
     assert ask(lm, OutlinesAdapter(tiers=(3,), choices_as_json=True), Mood, review="boring").mood == "bad"
     assert list(lm.constraints[0].model_fields) == ["mood"]
-    assert "a JSON object with the field `mood`" in lm.engine.prompt(0)
+    assert lm.engine.prompt(0) == "Say how the review sounds.\n\nReview: boring"
 
 
 def test_a_single_enum_is_held_to_itself() -> None:

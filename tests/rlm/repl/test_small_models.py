@@ -74,7 +74,29 @@ async def test_and_is_never_returned_as_if_it_were_computed(make):
         extraction=['{"answer": 32}'],
     )
     assert isinstance(result, Extracted)
-    assert result.confidence <= 0.75
+    assert result.confidence <= 0.5
+
+
+@pytest.mark.parametrize("cell", ["n = 32", "lines = ['ERROR'] * 32\nn = len(lines)\nprint(n)"])
+async def test_what_the_model_put_into_variables_itself_is_no_evidence(make, cell):
+    result, _ = await outcome(
+        make, [fenced(cell)], trigger=FallbackTrigger(max_iterations=1), extraction=['{"answer": 32}']
+    )
+    assert isinstance(result, Extracted)
+    assert result.confidence == 0.5
+    assert "No code has read doc" in result.extraction_notes
+
+
+async def test_the_extraction_sees_the_inputs_where_no_cell_has_run(make):
+    made = make(
+        ["I think it is seven."],
+        signature="question: str -> answer: int",
+        trigger=FallbackTrigger(max_iterations=1),
+        extraction=['{"answer": 7}'],
+    )
+    await made.run(question="how many dwarfs are there?")
+    (attempt,) = [event.data for event in made.events if event.kind == "extraction_attempt"]
+    assert "how many dwarfs are there?" in attempt["prompt"]
 
 
 async def test_a_short_input_that_the_prompt_shows_needs_no_reading(make):

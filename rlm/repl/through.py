@@ -1,0 +1,139 @@
+"""The main model's next step, and the extraction, through a dspy adapter that somebody has set.
+
+The step's fields are a thought and code; what was said before is dspy's `History`, so that every adapter writes it in
+its own way, and the prompt still only grows.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any, Optional
+
+from ..extraction.prompt import NOTES
+from ..models.ask import Answer, ModelError
+from ..signatures import Signature
+from .prompt import Conversation
+from .reply import read_reply
+
+
+async def next_step(
+    adapter: Any, lm: Any, conversation: Conversation, system: str, options: Mapping[str, Any]
+) -> Answer:
+    """The next reply: a thought and a code block, whatever form the adapter asked for. Raises `ModelError`.
+
+    An answer that the adapter cannot read is given as it is: the model is told what is wrong with it.
+    """
+    from dspy.adapters.types import History
+
+    *before, last = conversation.turns
+    said = [(told.text, read_reply(reply.text)) for told, reply in zip(before[::2], before[1::2], strict=True)]
+    messages = [{"told": told, "thought": step.reasoning or "", "code": step.code or ""} for told, step in said]
+    given = {"history": History(messages=messages), "told": last.text}
+    values, answer = await _asked(_taking_blocks(adapter), lm, _step_signature(system), given, options)
+    if values is None:
+        return answer
+    code = str(values["code"] or "").strip()
+    found = read_reply(code).code if "```" in code else code
+    return _with(answer, f"{values['thought']}\n```python\n{found or code}\n```" if code else str(values["thought"]))
+
+
+async def extracted(adapter: Any, lm: Any, signature: Signature, prompt: str) -> Answer:
+    """The outputs and the notes as JSON text. Raises `ModelError`."""
+    from pydantic_core import to_jsonable_python
+
+    names = [field.name for field in signature.outputs]
+    shown, notes = _free("prompt", names), _free(NOTES.strip("_"), names)
+    wanted = _extraction_signature(signature, shown, notes)
+    values, answer = await _asked(adapter, lm, wanted, {shown: prompt}, {})
+    # dspy takes a nullable field that it does not find for null: where all are, nothing was read.
+    if values is None or all(values[name] is None for name in names):
+        return answer
+    outputs = {name: values[name] for name in names} | {NOTES: values[notes]}
+    return _with(answer, json.dumps(to_jsonable_python(outputs, bytes_mode="utf8"), ensure_ascii=False))
+
+
+async def _asked(
+    adapter: Any, lm: Any, signature: Any, given: dict[str, Any], options: Mapping[str, Any]
+) -> tuple[dict[str, Any] | None, Answer]:
+    """What the adapter made of it, if it could; and the last answer, with what all calls used together."""
+    from dspy.utils.exceptions import AdapterParseError, LMError
+
+    from ..adapters.calls import Recording, recording, watch_calls
+    from ..adapters.two_step_error import TwoStepError
+    from ..models.faults import describe, read_fault
+    from ..models.paced import paced
+
+    record, values = Recording(), None
+    steps: list[str] = []
+    try:
+        with watch_calls(lambda call: steps.append(call.step)), recording("step", lm, record, by=adapter):
+            values = (await adapter.acall(paced(lm), dict(options), signature, [], given))[0]
+    except AdapterParseError:
+        pass
+    except TwoStepError as error:
+        if error.tag == "extraction_lm_not_configured":
+            raise
+    except LMError as error:
+        fault = read_fault(error)
+        raise ModelError(fault.kind, describe(fault, lm, 1)) from error
+    used = (record.tokens_in, record.tokens_out, record.cost_usd)
+    return values, Answer(record.text, record.truncated, *used, step=steps[-1] if steps else "")
+
+
+def _taking_blocks(adapter: Any) -> Any:
+    """The adapter, but a thought and a code block are a step whatever form was asked for: nothing is asked again."""
+    from dspy.utils.exceptions import AdapterParseError
+
+    one = copy.copy(adapter)
+
+    def parse(signature: Any, completion: str) -> Any:
+        try:
+            return adapter.parse(signature, completion)
+        except AdapterParseError:
+            step = read_reply(completion)
+            if step.code is None:
+                raise
+            return {"thought": step.reasoning or "", "code": step.code}
+
+    one.parse = parse
+    return one
+
+
+def _with(answer: Answer, text: str) -> Answer:
+    return replace(answer, text=text)
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """The name, or one like it that no output has."""
+    return name if name not in taken else _free(f"{name}_", taken)
+
+
+@functools.lru_cache(maxsize=64)
+def _step_signature(system: str) -> Any:
+    from dspy.adapters.types import History
+    from dspy.signatures.field import InputField, OutputField
+    from dspy.signatures.signature import make_signature
+
+    fields = {
+        "history": (History, InputField()),
+        "told": (str, InputField(desc="the task, or what your code printed")),
+        "thought": (str, OutputField(desc="the short thought")),
+        "code": (str, OutputField(desc="what is in the code block: Python, to be run now")),
+    }
+    return make_signature(fields, system, "Step")
+
+
+def _extraction_signature(signature: Signature, shown: str, notes: str) -> Any:
+    from dspy.signatures.field import InputField, OutputField
+    from dspy.signatures.signature import make_signature
+
+    fields: dict[str, Any] = {shown: (str, InputField())}
+    for field in signature.outputs:
+        about = {"desc": field.description} if field.description else {}
+        fields[field.name] = (Optional[field.type], OutputField(**about))  # noqa: UP045
+    fields[notes] = (str | None, OutputField(desc="what is uncertain, and why"))
+    return make_signature(fields, "Read the outputs off what the prompt shows. Null where it does not tell.", "Extract")
