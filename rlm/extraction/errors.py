@@ -4,7 +4,8 @@
     ├── SchemaError              the JSON schema itself cannot be used
     ├── ParseError               no acceptable value in a text; `kind` says why
     ├── PatchError               a JSON Patch does not apply to the value it was meant for
-    └── MaxRetriesExceeded       every attempt was spent; it carries everything that was tried
+    ├── MaxRetriesExceeded       every attempt was spent; it carries everything that was tried
+    └── TwoStepError             the second step of `rlm.adapters.TwoStepAdapter` failed; its tag says how
 
 What is wrong with a value is not an exception: it is a `Problem`, and several of them at once.
 """
