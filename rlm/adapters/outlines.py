@@ -22,6 +22,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from ..extraction import MaxRetriesExceeded, Reply
 from .calls import Recording, recording
+from .ending import loops, room_for
 from .metrics import TierCounts, TierMetrics
 from .retries import DEFAULT_ATTEMPTS, ask_again, finish, over_messages
 from .structured import StructuredTier, Way, by_server
@@ -181,19 +182,30 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
     async def _constrained(
         self, asked: _Question, record: Recording, kind: type[ConstrainedTier]
     ) -> list[dict[str, Any]]:
+        from ..models.local.calling import DEFAULT_MAX_TOKENS
         from ..models.local.errors import ConstraintViolated, UnsupportedConstraint
 
+        async def ask(room: int | None) -> list[dict[str, Any]]:
+            try:
+                with recording("tier3", asked.lm, record):
+                    tier = kind(self, as_json=self.choices_as_json, room=room)
+                    answers = await put(tier, asked.asynchronous, asked.lm, asked.lm_kwargs, *asked.about)
+            except (ConstraintViolated, AdapterParseError) as error:
+                why = _CUT if record.truncated else str(getattr(error, "message", error))
+                raise refused(asked.signature, record.text, why) from error
+            if record.truncated:
+                raise refused(asked.signature, record.text, _CUT)
+            return list(answers)
+
         try:
-            with recording("tier3", asked.lm, record):
-                tier = kind(self, as_json=self.choices_as_json)
-                answers = await put(tier, asked.asynchronous, asked.lm, asked.lm_kwargs, *asked.about)
-        except ConstraintViolated as error:
-            raise refused(asked.signature, record.text, str(error)) from error
+            return await ask(None)
         except UnsupportedConstraint:
             return await self._retried(asked, record, None)
-        if record.truncated:
-            raise refused(asked.signature, record.text, _CUT)
-        return list(answers)
+        except AdapterParseError:
+            if not (record.truncated and loops(record.text)) or asked.progress.emitted:
+                raise
+        most = {**asked.lm.kwargs, **asked.lm_kwargs}.get("max_tokens") or DEFAULT_MAX_TOKENS
+        return await ask(room_for(most))
 
     async def _structured(self, asked: _Question, record: Recording, last: Reply | None) -> list[dict[str, Any]]:
         """By the server's structured output, if a way to ask for it works; else by asking again."""

@@ -19,6 +19,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from ..extraction import ParseError, parse
 from .bare import Bare
+from .ending import bounded
 from .targets import NoTarget, Target, target_of_signature
 
 
@@ -83,15 +84,17 @@ class HeldTier(JsonTier):
 class ConstrainedTier(HeldTier):
     """Tier 3 for a model that can be held to a type token by token."""
 
-    def __init__(self, like: ChatAdapter, *, as_json: bool = False) -> None:
-        """`as_json` asks for a single choice as JSON, too."""
+    def __init__(self, like: ChatAdapter, *, as_json: bool = False, room: int | None = None) -> None:
+        """`as_json` asks for a single choice as JSON, too. With `room`, an answer has about so many characters."""
         super().__init__(like)
         self._as_json = as_json
+        self._room = room
 
     def held_by(self, target: Target, lm_kwargs: dict[str, Any]) -> None:
         """By the type itself: `Literal` and the like without JSON around it."""
         bare = self._bare(target)
-        lm_kwargs["_outlines_constraint"] = target.constraint if bare is None else bare.constraint
+        whole = target.constraint if self._room is None else bounded(target.strict, self._room)
+        lm_kwargs["_outlines_constraint"] = whole if bare is None else bare.constraint
 
     def _bare(self, target: Target) -> Bare | None:
         return None if self._as_json else target.bare

@@ -516,3 +516,38 @@ def test_without_dspys_history_the_tiers_work_and_only_tokens_are_unknown() -> N
         assert ask(lm, adapter).total == 3.5
     assert counted(adapter) == {"tier1_failures": 1, "tier2_failures": 1, "tier3_success": 1}
     assert adapter.metrics["tier1_tokens_in"] == 0
+
+
+# Answers that do not end -------------------------------------------------------------------------------------------
+
+
+class Guests(dspy.Signature):
+    """List the guests."""
+
+    text: str = dspy.InputField()
+    guests: list[str] = dspy.OutputField()
+
+
+def test_a_model_that_says_the_same_again_and_again_is_made_to_end() -> None:
+    again = Cut('{"guests": ["Ivan", ' + '"nobody", ' * 6 + '"nob')
+    lm, adapter = HoldingLM(again, '{"guests": ["Ivan", "nobody"]}'), OutlinesAdapter(tiers=(3,))
+    assert ask(lm, adapter, Guests, text="Ivan came.").guests == ["Ivan", "nobody"]
+    whole, ended = lm.constraints
+    assert issubclass(whole, BaseModel)
+    assert ended["properties"]["guests"]["maxItems"] == 8
+    assert ended["properties"]["guests"]["items"]["maxLength"] > 12
+    assert counted(adapter) == {"tier3_success": 1}
+    assert adapter.metrics["tier3_tokens_out"] > len(again) // 4  # both answers are counted
+
+
+def test_an_answer_that_is_only_too_long_is_not_shortened() -> None:
+    lm = HoldingLM(Cut('{"guests": ["Ivan", "Olga", "Pia", "Ida", "Max", "Uwe'))
+    with pytest.raises(AdapterParseError, match="raise max_tokens"):
+        ask(lm, OutlinesAdapter(tiers=(3,)), Guests, text="many")
+    assert len(lm.constraints) == 1
+
+
+def test_and_one_that_goes_on_all_the_same_is_refused() -> None:
+    again = Cut('{"guests": [' + '"nobody", ' * 6)
+    with pytest.raises(AdapterParseError, match="raise max_tokens"):
+        ask(HoldingLM(again, again), OutlinesAdapter(tiers=(3,)), Guests, text="many")

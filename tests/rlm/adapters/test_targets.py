@@ -174,3 +174,26 @@ def test_numbers_are_asked_for_in_plain_words_with_their_bounds() -> None:
 def test_a_type_that_cannot_be_hashed_has_a_target_all_the_same() -> None:
     odd = Annotated[int, ["anything"]]
     assert target_of(odd).read("3") == 3
+
+
+def test_a_bounded_schema_is_as_strict_and_has_an_end() -> None:
+    from rlm.adapters.ending import bounded
+
+    schema = {
+        "type": "object",
+        "properties": {
+            "tags": {"type": "array", "items": {"type": "string"}, "minItems": 10},
+            "kind": {"type": "string", "enum": ["a", "b"]},
+            "note": {"anyOf": [{"type": "string", "maxLength": 5}, {"type": "null"}]},
+            "part": {"$ref": "#/$defs/Part"},
+        },
+        "$defs": {"Part": {"type": "object", "properties": {"name": {"type": "string"}}}},
+    }
+    made = bounded(schema, 400)
+    fields = made["properties"]
+    assert fields["tags"] == {
+        "type": "array", "minItems": 10, "maxItems": 10, "items": {"type": "string", "maxLength": 12},
+    }  # fmt: skip
+    assert fields["kind"] == schema["properties"]["kind"]
+    assert fields["note"] == schema["properties"]["note"]
+    assert made["$defs"]["Part"]["properties"]["name"]["maxLength"] == 100
