@@ -75,7 +75,15 @@ def task_options(function: F) -> F:
         callback=_pairs,
         help="An input: text (or JSON, where the signature asks for it), @FILE, or @- for standard input. Repeatable.",
     )(function)
-    return click.argument("task_file", type=click.Path(dir_okay=False), metavar="TASK.YAML")(function)
+    return click.argument(
+        "task_file", nargs=-1, required=True, type=click.Path(dir_okay=False), metavar="TASK.YAML", callback=_only_one
+    )(function)
+
+
+def _only_one(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> str:
+    if len(given) > 1:
+        raise click.UsageError(f"{len(given)} files were given; one task is run at a time. For many: rlm batch *.yaml")
+    return given[0]
 
 
 def cache_option(function: F) -> F:

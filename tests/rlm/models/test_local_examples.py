@@ -23,8 +23,7 @@ def run(tmp_path: Path) -> Any:
 
     def run(name: str, items: int, *options: str) -> subprocess.CompletedProcess[str]:
         embedded_gguf()  # where it is missing, the error says how to get it
-        for file in EXAMPLES.glob(f"{name}*"):
-            shutil.copy(file, tmp_path)
+        shutil.copytree(EXAMPLES, tmp_path, dirs_exist_ok=True)
         data, task = tmp_path / f"{name}.json", tmp_path / f"{name}.yaml"
         everything = json.loads(data.read_text())
         data.write_text(json.dumps(everything[:items]))
