@@ -3,8 +3,9 @@
 The same scripted tasks, each with its own kernel, by contenders that take turns, each in a process of its own: a bare
 loop (one process, one task after the other), `rlm batch` with one worker and one task at a time (which is the bare
 loop and what a batch adds to it), `rlm batch` as it is, with processes and with Ray, and `dspy.Evaluate` with threads;
-and the driver of a batch alone, with an engine that answers at once. Then a long batch for each engine: nothing may be
-lost, and memory must not grow.
+and the driver of a batch alone, with an engine that answers at once. Processors that are all busy are slower each, so
+what uses several is compared with as many bare loops at once. Then a long batch for each engine: nothing may be lost,
+and memory must not grow.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from rich.table import Table
 HERE = Path(__file__).parent
 CONTENDERS = {
     "bare": "a bare loop",
+    "bare x2": "two bare loops at once",
     "local 1x1": "rlm batch, 1 process, 1 at once",
     "local": "rlm batch",
     "ray 1x1": "rlm batch, Ray, 1 actor, 1 at once",
@@ -36,12 +39,24 @@ CONTENDERS = {
     "driver": "rlm batch, an engine that does nothing",
 }
 LONG = ("local", "ray")
+LIKE = {"local 1x1": "bare", "ray 1x1": "bare", "local": "bare x2", "ray": "bare x2", "evaluate": "bare"}
+"""What each contender is compared with."""
 GROWTH = 1.10
 SLOWER = 1.10
 
 
 def run(name: str, count: int) -> dict[str, Any]:
-    """One contender, once, in a process and a folder of its own."""
+    """One contender, once."""
+    if name != "bare x2":
+        return run_one(name, count)
+    with ThreadPoolExecutor(2) as both:
+        one, other = both.map(run_one, ("bare", "bare"), (count // 2, count // 2))
+    whole = {key: one[key] + other[key] for key in ("processor", "tasks")}
+    return {**whole, "seconds": max(one["seconds"], other["seconds"]), "memory": {}}
+
+
+def run_one(name: str, count: int) -> dict[str, Any]:
+    """In a process and a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="rlm-bench-") as folder:
         command = [sys.executable, "-P", str(HERE / "batch_worker.py"), name, folder, str(count)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -62,21 +77,21 @@ def processor(one: dict[str, Any]) -> float:
 
 
 def print_rates(console: Console, samples: dict[str, list[dict[str, Any]]]) -> None:
-    bare = statistics.median(map(processor, samples["bare"]))
     table = Table(title="median of the rounds", title_justify="left", box=box.SIMPLE)
     for name in (
         "",
         "tasks a second",
         "processor ms a task",
-        "more than the bare loop",
+        "more than bare loops",
         "tasks a second and processor",
     ):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
     for name, found in samples.items():
         each = statistics.median(map(processor, found))
-        extra = (
-            "" if name in ("bare", "driver") else f"{1000 * (each - bare):+.2f} ms ({100 * (each / bare - 1):+.0f}%)"
-        )
+        extra = ""
+        if samples.get(LIKE.get(name, "")):
+            bare = statistics.median(map(processor, samples[LIKE[name]]))
+            extra = f"{1000 * (each - bare):+.2f} ms ({100 * (each / bare - 1):+.0f}%)"
         speed = statistics.median(map(rate, found))
         table.add_row(CONTENDERS[name], f"{speed:.1f}", f"{1000 * each:.2f}", extra, f"{1 / each:.1f}")
     console.print(table)
@@ -86,9 +101,10 @@ def verdicts(samples: dict[str, list[dict[str, Any]]], long: dict[str, dict[str,
     made = []
     bare = samples.get("bare")
     for name in ("local 1x1", "local", "ray 1x1", "ray"):
-        if bare and name in samples:
-            ratio = statistics.median(map(processor, samples[name])) / statistics.median(map(processor, bare))
-            words = f"{CONTENDERS[name]}: within 10% of the bare loop, in processor time a task: {ratio:.3f}"
+        like = samples.get(LIKE[name])
+        if like and name in samples:
+            ratio = statistics.median(map(processor, samples[name])) / statistics.median(map(processor, like))
+            words = f"{CONTENDERS[name]}: within 10% of {CONTENDERS[LIKE[name]]}, in processor time a task: {ratio:.3f}"
             made.append((ratio <= SLOWER, words))
     if bare and "local 1x1" in samples:
         ratio = statistics.median(map(rate, bare)) / statistics.median(map(rate, samples["local 1x1"]))
@@ -127,7 +143,7 @@ def main() -> int:
     for name in (one for one in LONG if one in names and options.long):
         long[name] = one = run(name, options.long)
         console.print(f"long: {CONTENDERS[name]}: {options.long:,} tasks, {rate(one):.1f} a second")
-    if samples.get("bare"):
+    if samples.get("bare") or samples.get("bare x2"):
         print_rates(console, samples)
     found = verdicts(samples, long)
     for passed, words in found:
