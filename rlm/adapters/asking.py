@@ -1,4 +1,4 @@
-"""One question to a model, without dspy's adapters: recorded and told as their calls are."""
+"""One question to a model, plainly, held to a type, or by a dspy adapter: recorded and told alike."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 from ..models.ask import Answer, ModelError, ask
 from ..models.faults import describe, read_fault
+from ..models.paced import paced
 from ..models.request import config_for, request_for
-from .calls import ModelCall, Recording, ask_watchers, tell
+from .calls import ModelCall, Recording, ask_watchers, recording, tell
 
 
 async def asked(
@@ -51,6 +52,26 @@ async def constrained(
     answer = Answer(response.message.text or "", cut, usage.input_tokens or 0, usage.output_tokens or 0)
     _record(step, lm, turns, system, answer, time.monotonic() - began, record)
     return answer
+
+
+async def by_adapter(
+    step: str,
+    adapter: Any,
+    lm: Any,
+    signature: Any,
+    inputs: dict[str, Any],
+    options: Mapping[str, Any],
+    record: Recording,
+) -> dict[str, Any]:
+    """The outputs of a signature, by any dspy adapter. Raises `ModelError`, and what adapters raise on bad answers."""
+    from dspy.utils.exceptions import LMError
+
+    try:
+        with recording(step, lm, record, by=adapter):
+            return dict((await adapter.acall(paced(lm), dict(options), signature, [], inputs))[0])
+    except LMError as error:
+        fault = read_fault(error)
+        raise ModelError(fault.kind, describe(fault, lm, 1)) from error
 
 
 def _record(

@@ -14,7 +14,7 @@ def loops(text: str) -> bool:
 
 
 def room_for(max_tokens: int) -> int:
-    """How many characters surely fit into so many tokens."""
+    """How many characters fit into so many tokens: few tokens of JSON are shorter than two."""
     return 2 * max_tokens
 
 

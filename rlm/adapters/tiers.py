@@ -13,7 +13,7 @@ from typing import Any
 
 from dspy.adapters.base import Adapter
 from dspy.adapters.chat_adapter import ChatAdapter
-from dspy.adapters.utils import apply_output_field_defaults, format_field_value, parse_value, serialize_for_json
+from dspy.adapters.utils import apply_output_field_defaults, parse_value, serialize_for_json
 from dspy.signatures.signature import make_signature
 from dspy.utils.exceptions import AdapterParseError
 
@@ -21,6 +21,7 @@ from ..extraction import ParseError, parse
 from .bare import Bare
 from .ending import bounded
 from .targets import NoTarget, Target, target_of_signature
+from .words import named_inputs, plainly
 
 
 class JsonTier(ChatAdapter):  # type: ignore[misc]
@@ -139,18 +140,10 @@ class BriefTier(ConstrainedTier):
         self, signature: Any, inputs: dict[str, Any], prefix: str = "", suffix: str = "", main_request: bool = False
     ) -> str:
         """The inputs under their names. Before a choice stands what it is, as in a form."""
-        given = [
-            f"{_label(name)}: {format_field_value(field_info=field, value=inputs[name])}"
-            for name, field in signature.input_fields.items()
-            if name in inputs
-        ]
+        given = [f"{name.capitalize()}: {value}" for name, value in named_inputs(signature, inputs)]
         target = target_of_signature(signature)
-        asked = [f"{_label(target.fields[0])}:"] if self._bare(target) is not None else []
+        asked = [f"{plainly(target.fields[0]).capitalize()}:"] if self._bare(target) is not None else []
         return "\n\n".join(part for part in (prefix, *given, *asked, suffix) if part)
-
-
-def _label(name: str) -> str:
-    return name.replace("_", " ").capitalize()
 
 
 class Messages(Adapter):  # type: ignore[misc]

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from ..extraction import ExtractionError, ParseError, Reply
-from ..models.ask import Answer, ModelError
-from ..models.faults import describe, read_fault
-from ..models.paced import paced
-from .asking import asked, constrained
-from .calls import Recording, recording
+from ..models.ask import Answer
+from .asking import asked, by_adapter, constrained
+from .calls import Recording
 from .metrics import TierMetrics
 from .retries import DEFAULT_ATTEMPTS, ask_again
 from .structured import Way, by_server
@@ -161,18 +159,15 @@ async def _through(
     record: Recording,
 ) -> tuple[Any, int]:
     """By any dspy adapter, with a signature made for the question."""
-    from dspy.utils.exceptions import AdapterParseError, LMError
+    from dspy.utils.exceptions import AdapterParseError
 
     kind = Literal[tuple(output_type)] if isinstance(output_type, list | tuple) else output_type
+    asked_for, given = _signature(kind, system), {"prompt": prompt}
     try:
-        with recording("tier1", lm, record, by=adapter):
-            answers = await adapter.acall(paced(lm), dict(options), _signature(kind, system), [], {"prompt": prompt})
+        values = await by_adapter("tier1", adapter, lm, asked_for, given, options, record)
     except AdapterParseError as error:
         raise ParseError("invalid", str(error.message).strip()) from error
-    except LMError as error:
-        fault = read_fault(error)
-        raise ModelError(fault.kind, describe(fault, lm, 1)) from error
-    return answers[0]["answer"], 1
+    return values["answer"], 1
 
 
 @functools.lru_cache(maxsize=512)

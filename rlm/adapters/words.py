@@ -33,11 +33,7 @@ class WordsAdapter(Adapter):  # type: ignore[misc]
         self, signature: Any, inputs: Mapping[str, Any], prefix: str = "", suffix: str = "", main_request: bool = False
     ) -> str:
         """The inputs, each under its name."""
-        given = [
-            f"{plainly(name)}:\n{format_field_value(field_info=field, value=inputs[name])}"
-            for name, field in signature.input_fields.items()
-            if name in inputs
-        ]
+        given = [f"{name}:\n{value}" for name, value in named_inputs(signature, inputs)]
         return "\n\n".join([prefix, *given, suffix]).strip() or "Go ahead."
 
     def format_assistant_message_content(
@@ -49,6 +45,12 @@ class WordsAdapter(Adapter):  # type: ignore[misc]
     def parse(self, signature: Any, completion: str) -> dict[str, Any]:
         """The answer as it is, for every output."""
         return dict.fromkeys(signature.output_fields, Words(completion))
+
+
+def named_inputs(signature: Any, inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The inputs that are given, as texts, each with its name as words."""
+    fields = [(name, field) for name, field in signature.input_fields.items() if name in inputs]
+    return [(plainly(name), format_field_value(field_info=field, value=inputs[name])) for name, field in fields]
 
 
 def in_words(signature: Any, outputs: Mapping[str, Any]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..repl.asking import EXTRACTION, STEP
 from ..repl.events import Event
 
 Tiers = Mapping[str, Mapping[str, float]]
@@ -31,18 +30,11 @@ class TierWatch:
 
 
 def together(several: Iterable[Tiers]) -> dict[str, dict[str, float]]:
-    """Counters of several runs, added up; a signature begins where it began last in any of them.
-
-    The steps of a model that runs here are held to a form from the start. That tier 3 answered them is no fallback, and
-    nothing to give advice about.
-    """
+    """Counters of several runs, added up; a signature begins where it began last in any of them."""
     made: dict[str, dict[str, float]] = {}
     for one in several:
         for name, counts in one.items():
             sums = made.setdefault(name, {})
             for what, number in counts.items():
                 sums[what] = max(sums.get(what, 1), number) if what == _START else sums.get(what, 0) + number
-    for name in (STEP, EXTRACTION):
-        if name in made and not any(made[name].get(f"tier1_{what}") for what in ("success", "failures")):
-            made[name][_START] = 3
     return made

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Optional
 
 from ..extraction.prompt import NOTES
-from ..models.ask import Answer, ModelError
+from ..models.ask import Answer
 from ..signatures import Signature
 from .prompt import Conversation
 from .reply import read_reply
@@ -38,7 +38,8 @@ async def next_step(
         return answer
     code = str(values["code"] or "").strip()
     found = read_reply(code).code if "```" in code else code
-    return _with(answer, f"{values['thought']}\n```python\n{found or code}\n```" if code else str(values["thought"]))
+    text = f"{values['thought']}\n```python\n{found or code}\n```" if code else str(values["thought"])
+    return replace(answer, text=text)
 
 
 async def extracted(adapter: Any, lm: Any, signature: Signature, prompt: str) -> Answer:
@@ -53,33 +54,29 @@ async def extracted(adapter: Any, lm: Any, signature: Signature, prompt: str) ->
     if values is None or all(values[name] is None for name in names):
         return answer
     outputs = {name: values[name] for name in names} | {NOTES: values[notes]}
-    return _with(answer, json.dumps(to_jsonable_python(outputs, bytes_mode="utf8"), ensure_ascii=False))
+    return replace(answer, text=json.dumps(to_jsonable_python(outputs, bytes_mode="utf8"), ensure_ascii=False))
 
 
 async def _asked(
     adapter: Any, lm: Any, signature: Any, given: dict[str, Any], options: Mapping[str, Any]
 ) -> tuple[dict[str, Any] | None, Answer]:
     """What the adapter made of it, if it could; and the last answer, with what all calls used together."""
-    from dspy.utils.exceptions import AdapterParseError, LMError
+    from dspy.utils.exceptions import AdapterParseError
 
-    from ..adapters.calls import Recording, recording, watch_calls
+    from ..adapters.asking import by_adapter
+    from ..adapters.calls import Recording, watch_calls
     from ..adapters.two_step_error import TwoStepError
-    from ..models.faults import describe, read_fault
-    from ..models.paced import paced
 
     record, values = Recording(), None
     steps: list[str] = []
     try:
-        with watch_calls(lambda call: steps.append(call.step)), recording("step", lm, record, by=adapter):
-            values = (await adapter.acall(paced(lm), dict(options), signature, [], given))[0]
+        with watch_calls(lambda call: steps.append(call.step)):
+            values = await by_adapter("step", adapter, lm, signature, given, options, record)
     except AdapterParseError:
         pass
     except TwoStepError as error:
         if error.tag == "extraction_lm_not_configured":
             raise
-    except LMError as error:
-        fault = read_fault(error)
-        raise ModelError(fault.kind, describe(fault, lm, 1)) from error
     used = (record.tokens_in, record.tokens_out, record.cost_usd)
     return values, Answer(record.text, record.truncated, *used, step=steps[-1] if steps else "")
 
@@ -101,10 +98,6 @@ def _taking_blocks(adapter: Any) -> Any:
 
     one.parse = parse
     return one
-
-
-def _with(answer: Answer, text: str) -> Answer:
-    return replace(answer, text=text)
 
 
 def _free(name: str, taken: Collection[str]) -> str:

@@ -1,4 +1,4 @@
-"""The `adapter` setting of a task file: what puts typed questions to the models."""
+"""The `adapter` setting of a task file: what steps, typed questions and the extraction go through."""
 
 from __future__ import annotations
 

@@ -277,7 +277,8 @@ class TaskFile(_Section):
         Discriminator(lambda value: "<mapping>" if isinstance(value, dict | AdapterFile) else "<text>"),
     ] = Field(
         None,
-        description="What puts typed questions (`llm_query(..., type=...)`): chat, json, outlines or two-step.",
+        description="What steps, typed questions (`llm_query(..., type=...)`) and the extraction go through: chat, "
+        "json, outlines or two-step.",
         examples=["outlines"],
     )
     budget: BudgetFile = Field(

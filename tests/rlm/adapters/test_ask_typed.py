@@ -68,6 +68,15 @@ async def test_any_model_answers_in_words(kind: Any, said: str, value: Any) -> N
     assert (answer.tier, answer.calls) == (2, 1)
 
 
+async def test_a_model_that_is_held_from_the_start_is_not_told_to_be_too_small() -> None:
+    adapter = OutlinesAdapter()
+    for _ in range(6):
+        await ask_typed(HoldingLM("42"), "How many?", int, adapter=adapter)
+    (counts,) = adapter.metrics.by_signature.values()
+    assert (counts["tier3_success"], counts["start_tier"]) == (6, 3)
+    assert "larger model" not in adapter.metrics.summary()
+
+
 async def test_what_to_write_comes_last() -> None:
     lm = model("no")
     await ask_typed(lm, "Is it so?", ["yes", "no"], system="Be brief.")

@@ -6,7 +6,7 @@ from typing import Any
 
 import dspy
 import pytest
-from adapters_models import model
+from adapters_models import HoldingLM, model
 
 import rlm
 from rlm import FallbackTrigger, OutlinesAdapter, TwoStepAdapter
@@ -92,6 +92,15 @@ def test_a_model_that_uses_its_own_words_is_asked_plainly() -> None:
     result, lm = run(TwoStepAdapter(model()), "I know.\n```python\nSUBMIT(n=7)\n```")
     assert result.outputs.n == 7
     assert "[[ ##" not in lm.engine.prompt(0)
+
+
+def test_a_model_that_runs_here_keeps_its_own_form_and_begins_at_tier_3() -> None:
+    adapter, lm = OutlinesAdapter(), HoldingLM("I know.\n```python\nSUBMIT(n=7)\n```")
+    with dspy.context(lm=lm):
+        assert rlm.Predict("q -> n: int", adapter=adapter).run_with_fallback(q="how many?").outputs.n == 7
+    assert "[[ ##" not in lm.engine.prompt(0)
+    counts = adapter.metrics.by_signature["the next step"]
+    assert (counts["tier3_success"], counts["start_tier"]) == (1, 3)
 
 
 def test_a_model_that_is_down_ends_the_run_with_everything_kept() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import rlm.cli
+from rlm.traces import everyday
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -26,6 +27,9 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captu
         return ended.value.code, *capfd.readouterr()
 
     yield run
+    for writer in everyday._writers:  # each has a thread and a file
+        if writer.folder.is_relative_to(tmp_path):
+            writer.close()
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None)).startswith(f"{tmp_path}/"):  # the next test has one of that name
             del sys.modules[name]
