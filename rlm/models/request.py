@@ -54,7 +54,16 @@ def _config(settings: Iterable[tuple[str, Any]], cache: Any) -> Any:
 
 def request_for(model: str, turns: Sequence[tuple[str, str]], system: str | None, config: Any) -> Any:
     """The request: turns of "user" and "assistant", and what stands above them."""
-    from dspy.lm15 import Message, Request
+    from dspy.lm15 import Request
 
-    messages = tuple(Message.user(text) if role == "user" else Message.assistant(text) for role, text in turns)
+    make = _message if len(turns) > 1 else _message.__wrapped__
+    messages = tuple(make(role, text) for role, text in turns)
     return Request(model=model, messages=messages, system=system, config=config)
+
+
+@functools.lru_cache(256)
+def _message(role: str, text: str) -> Any:
+    """A turn in dspy's form. Conversations grow at their end: what was said before is not made again each time."""
+    from dspy.lm15 import Message
+
+    return Message.user(text) if role == "user" else Message.assistant(text)

@@ -19,6 +19,7 @@ from ..results import Extracted, Failed
 from ..signatures import Field, Signature
 from .prompt import shown_whole
 from .samples import written_down
+from .syntax import nodes_of, tree_of
 
 _LONG_TEXT = 200
 _MANY_ITEMS = 8
@@ -67,22 +68,18 @@ OWN_DATA = (
 
 def names_read(code: str, names: Collection[str]) -> frozenset[str]:
     """Which of the names the code reads; none where it does not compile."""
-    tree = _tree(code)
-    if tree is None:
-        return frozenset()
     return frozenset(
         node.id
-        for node in ast.walk(tree)
+        for node in nodes_of(code)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names
     )
 
 
 def overwritten(code: str, inputs: Collection[str]) -> str | None:
     """What to tell a model whose code assigns to an input; None if it does not."""
-    tree = _tree(code)
     stored = {
         node.id
-        for node in (ast.walk(tree) if tree is not None else ())
+        for node in nodes_of(code)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in inputs
     }
     return OVERWRITTEN.format(names=_listed(stored)) if stored else None
@@ -95,10 +92,9 @@ def unseen(inputs: Mapping[str, Any]) -> tuple[str, ...]:
 
 def own_data(code: str, known: Collection[str], inputs: Collection[str]) -> str | None:
     """What to tell a model whose code brings its own data and reads nothing of the REPL's; None if it does not."""
-    tree = _tree(code)
-    if tree is None or not inputs or names_read(code, known):
+    if not inputs or names_read(code, known):
         return None
-    nodes = list(ast.walk(tree))
+    nodes = nodes_of(code)
     if not any(map(_is_data, nodes)) and not (any(map(_is_made_up, nodes)) and _calls(nodes) & {"print", "SUBMIT"}):
         return None
     return OWN_DATA.format(names=_listed(inputs))
@@ -128,9 +124,7 @@ def nothing_found(code: str, output: str, inputs: Mapping[str, Any]) -> str | No
     empty = found_nothing(output)
     if not empty and not _MISSED.search(output.rstrip().rpartition("\n")[2]):
         return None
-    tree = _tree(code)
-    nodes = ast.walk(tree) if tree is not None else ()
-    wanted = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    wanted = {node.value for node in nodes_of(code) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     texts = {name: value for name, value in inputs.items() if isinstance(value, str) and not shown_whole(value)}
     for text in sorted((one for one in wanted if 3 <= len(one) <= 200), key=len, reverse=True):
         for name in sorted(names_read(code, texts)):
@@ -180,16 +174,14 @@ def next_submit(
     if len(signature.outputs) != 1 or not output.strip():
         return None
     field = signature.outputs[0]
+    own = written_down(code)
     fitting = [
         name
         for name in changed
-        if name in variables
-        and name not in written_down(code)
-        and _fits(field, variables[name])
-        and _printed(variables[name], output)
+        if name in variables and name not in own and _fits(field, variables[name]) and _printed(variables[name], output)
     ]
     shown = fitting[-1] if fitting else _last_printed(code, field, output)
-    if shown in written_down(code):  # the model's own words are no result
+    if shown in own:  # the model's own words are no result
         return None
     return f"SUBMIT({field.name}={shown})" if shown else None
 
@@ -212,7 +204,7 @@ def _last_printed(code: str, field: Field, output: str) -> str | None:
 
     The first of several is no answer: `print(len(hits), hits)` is how a model looks around.
     """
-    tree, pattern = _tree(code), _WRITTEN.get(field.type)
+    tree, pattern = tree_of(code), _WRITTEN.get(field.type)
     last = tree.body[-1] if tree is not None and tree.body else None
     if pattern is None or not isinstance(last, ast.Expr):
         return None
@@ -254,13 +246,6 @@ def _calls(nodes: Iterable[ast.AST]) -> set[str]:
 
 def _constants(node: ast.AST) -> int:
     return sum(isinstance(one, ast.Constant) for one in ast.walk(node))
-
-
-def _tree(code: str) -> ast.Module | None:
-    try:
-        return ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _alike(one: str, other: str) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
+from .syntax import nodes_of
+
 KNOWN = {
     **{name: f"import {name}" for name in ("re", "json", "math", "collections", "itertools", "statistics", "datetime")},
     **{name: f"from collections import {name}" for name in ("Counter", "defaultdict")},
@@ -13,10 +15,7 @@ KNOWN = {
 
 def with_imports(code: str, bound: Collection[str]) -> str:
     """The code with the imports it lacks in front; as it is where it lacks none, or does not compile."""
-    try:
-        nodes = list(ast.walk(ast.parse(code)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return code
+    nodes = nodes_of(code)
     names = [node for node in nodes if isinstance(node, ast.Name)]
     own = {node.id for node in names if isinstance(node.ctx, ast.Store)} | set(bound)
     own |= {(one.asname or one.name).partition(".")[0] for node in nodes for one in _imported(node)}

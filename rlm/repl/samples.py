@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from sandbox import Variable
 
+from .syntax import nodes_of
+
 SAMPLE = (
     "Only {shown} of the {size} in `{name}` were shown, and this value was written down, not computed. Compute the "
     "answer from all of `{name}`, print it, and submit the variable that holds it."
@@ -26,13 +28,13 @@ def from_a_sample(code: str, before: str, variables: Mapping[str, Variable]) -> 
 
 def written_down(code: str) -> set[str]:
     """The names that the code sets to a constant."""
-    made = [node for node in _walk(code) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)]
+    made = [node for node in nodes_of(code) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)]
     return {target.id for node in made for target in node.targets if isinstance(target, ast.Name)}
 
 
 def _gives_a_constant(code: str) -> bool:
     names, given = written_down(code), []
-    for node in _walk(code):
+    for node in nodes_of(code):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("SUBMIT", "print"):
             given += [one.value for one in node.keywords] if node.func.id == "SUBMIT" else node.args
             if node.func.id == "SUBMIT" and any(isinstance(one.value, ast.Constant) for one in node.keywords):
@@ -44,7 +46,7 @@ def _slices(code: str) -> list[tuple[str, int]]:
     """The names of which the code takes the first so many, as in `hits[:3]`."""
     return [
         (node.value.id, node.slice.upper.value)
-        for node in _walk(code)
+        for node in nodes_of(code)
         if isinstance(node, ast.Subscript)
         and isinstance(node.value, ast.Name)
         and isinstance(node.slice, ast.Slice)
@@ -52,10 +54,3 @@ def _slices(code: str) -> list[tuple[str, int]]:
         and isinstance(node.slice.upper, ast.Constant)
         and isinstance(node.slice.upper.value, int)
     ]
-
-
-def _walk(code: str) -> list[ast.AST]:
-    try:
-        return list(ast.walk(ast.parse(code)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
