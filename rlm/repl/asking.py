@@ -171,7 +171,8 @@ class Asker:
             return await self.asked(ask(model, turns), model, turns, role="extraction")
         from .through import extracted
 
-        return await self.asked(extracted(self.adapter, model, signature, prompt), model, turns, role="extraction")
+        with self._watched("extraction", None):
+            return await extracted(self.adapter, model, signature, prompt)
 
     async def _read_off(self, conversation: Conversation, schema: Mapping[str, Any]) -> Answer:
         from ..adapters.asking import constrained
@@ -209,11 +210,18 @@ class Asker:
         """Calls that adapters make inside are counted and told as all others are. The first one was paid for before."""
         from ..adapters.calls import ModelCall, watch_calls
 
-        calls = itertools.count()
+        calls, began = itertools.count(), time.monotonic()
+        asked: Any = None
 
         def before(step: str, model: Any) -> None:
+            nonlocal asked
+            asked = model
             if next(calls) and role == "sub":
                 self.ledger.reserve_call()
+
+        def about(step: str, model: str) -> dict[str, Any]:
+            call = current_call.get() if role == "sub" else None
+            return {"role": role, "iteration": iteration, "step": step, "kept": 0, "call": call, "model": model}
 
         def after(call: ModelCall) -> None:
             used = (call.tokens_in, call.tokens_out, call.cost_usd)
@@ -221,15 +229,20 @@ class Asker:
             number = next(self._numbers)
             system = next((one["content"] for one in call.messages if one["role"] == "system"), None)
             turns = [(one["role"], one["content"]) for one in call.messages if one["role"] != "system"]
-            about = {"role": role, "iteration": iteration, "step": call.step, "kept": 0}
-            about["call"] = current_call.get() if role == "sub" else None
-            self.tell("model_asked", {"id": number, **about, "model": call.model, "system": system, "turns": turns})
+            self.tell("model_asked", {"id": number, **about(call.step, call.model), "system": system, "turns": turns})
             self._answered(number, role, iteration, answer, call.seconds)
             if told is not None:
                 told.append(answer)
 
-        with watch_calls(after, before=before):
-            yield
+        try:
+            with watch_calls(after, before=before):
+                yield
+        except ModelError as error:  # what was sent is not known; that it failed is
+            number = next(self._numbers)
+            name = str(getattr(asked, "model", asked))
+            self.tell("model_asked", {"id": number, **about("", name), "system": None, "turns": []})
+            self._failed(number, role, error, began)
+            raise
 
     async def asked(
         self, answering: Awaitable[Answer], model: Any, turns: Sequence[tuple[str, str]], **about: Any
@@ -243,14 +256,18 @@ class Asker:
         try:
             answer = await answering
         except (ModelError, OutOfTime) as error:
-            self._excuse(error, about["role"])
-            kind = error.kind if isinstance(error, ModelError) else "out of time"
-            failed = {"role": about["role"], "error_kind": kind, "message": str(error)}
-            self.tell("model_failed", {"id": number, **failed, "seconds": time.monotonic() - began})
+            self._failed(number, about["role"], error, began)
             raise
         self._excuse(answer, about["role"])
         self._answered(number, about["role"], about["iteration"], answer, time.monotonic() - began)
         return answer
+
+    def _failed(self, number: int, role: str, error: ModelError | OutOfTime, began: float) -> None:
+        """Tell of a question that was not answered."""
+        self._excuse(error, role)
+        kind = error.kind if isinstance(error, ModelError) else "out of time"
+        failed = {"role": role, "error_kind": kind, "message": str(error)}
+        self.tell("model_failed", {"id": number, **failed, "seconds": time.monotonic() - began})
 
     def _answered(self, number: int, role: str, iteration: int | None, answer: Answer, seconds: float) -> None:
         """Count what an answer used, and tell of it."""

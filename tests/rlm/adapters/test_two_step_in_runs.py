@@ -12,7 +12,7 @@ from adapters_models import model
 import rlm
 from rlm import TwoStepAdapter
 from rlm.budgets import FallbackTrigger
-from rlm.results import Submitted
+from rlm.results import Extracted, Submitted
 from rlm.traces import find
 
 pytestmark = pytest.mark.xdist_group("driver")
@@ -91,3 +91,28 @@ def test_without_an_extraction_model_the_cell_is_told_what_to_set() -> None:
     result, _ = run(code, sub, None)
     assert "extraction_lm_not_configured" in result.outputs.n
     assert sub.engine.requests == []
+
+
+def test_the_extraction_of_a_run_has_both_steps_on_record() -> None:
+    words, small = model("There were forty.", name="scripted/words"), model('{"n": "40", "extraction_notes": null}')
+    once = FallbackTrigger(max_iterations=1)
+    result, events = run("x = 40\nprint(x)", None, small, extraction_lm=words, trigger=once)
+    assert isinstance(result, Extracted)
+    assert result.outputs.n == "40"
+    assert [(role, step) for role, _, step in asked(events)[1:]] == [
+        ("extraction", "answer"),
+        ("extraction", "extraction"),
+    ]
+    assert result.usage.model_calls == 3
+
+
+def test_a_question_that_could_not_be_asked_is_on_record_as_failed() -> None:
+    from dspy.lm15 import AuthError
+
+    sub = model(AuthError("wrong key"), name="scripted/sub")
+    code = "try:\n    llm_query('how many?', type=int)\nexcept Exception as error:\n    SUBMIT(n=str(error))"
+    result, events = run(code, sub, model())
+    assert "key" in result.outputs.n
+    (failed,) = [event.data for event in events if event.kind == "model_failed"]
+    assert (failed["role"], failed["error_kind"]) == ("sub", "key")
+    assert asked(events)[1] == ("sub", "scripted/sub", "")
