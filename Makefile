@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 QUIET := --quiet --disable-pip-version-check
 
-.PHONY: help run test check format bench clean
+.PHONY: help run test check format bench bench-models clean
 
 help:  ## Say what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 run: $(VENV)/.run  ## Run three tasks on a scripted model: one submits, one is extracted, one fails
 	@for task in submit extract fail; do \
@@ -37,6 +37,14 @@ bench: $(VENV)/.dev .venv-bench/.ready  ## Compare with peers, in one run
 	@$(BIN)/python benchmarks/traces.py
 	@$(BIN)/python benchmarks/batch.py
 	@$(BIN)/python benchmarks/quality.py
+
+bench-models: $(VENV)/.dev .venv-bench/.ready  ## Compare with peers on real weights; GGUF=file for another model than the embedded one
+	@$(BIN)/python benchmarks/constrained.py $(addprefix --gguf ,$(GGUF))
+	@$(BIN)/python benchmarks/tiers.py $(addprefix --gguf ,$(GGUF))
+	@for gguf in $(GGUF); do \
+	    $(BIN)/python benchmarks/small_model.py $$gguf --peer && \
+	    $(BIN)/python benchmarks/quality.py --gguf $$gguf --suites needle --lengths 8000 --samples 4 --iterations 6 || exit 1; \
+	done
 
 clean:  ## Remove what was made
 	rm -rf $(VENV) .venv-bench .pytest_cache .mypy_cache .ruff_cache
