@@ -7,7 +7,7 @@ from typing import Any
 from . import errors
 from .limits import Limits
 from .results import CellError, Output, Variable
-from .variables import read_variables
+from .variables import Known
 from .wire import Message
 
 COMM = "rlm.sandbox"
@@ -109,11 +109,10 @@ class Collector:
             _count_of(line) if isinstance(line, int) else None,
         )
 
-    @property
-    def variables(self) -> dict[str, Variable] | None:
+    def variables(self, known: Known) -> dict[str, Variable] | None:
         """The snapshot that came with the reply, if one did."""
         snapshot = self.facts.get("variables")
-        return read_variables(snapshot) if isinstance(snapshot, dict) else None
+        return known.read(snapshot) if isinstance(snapshot, dict) else None
 
     def limit(self) -> errors.LimitExceeded | None:
         """The limit that the kernel ran into by its own account."""

@@ -77,7 +77,8 @@ class Exchange:
         }
         metadata = None
         if variables is not None:
-            metadata = {COMM: {"variables": {"deadline_seconds": SNAPSHOT_SECONDS, **variables}}}
+            options = {"deadline_seconds": SNAPSHOT_SECONDS, "known": self._link.known.number, **variables}
+            metadata = {COMM: {"variables": options}}
             self._grace += SNAPSHOT_SECONDS
         self._send("execute_request", content, (), metadata)
         self._done = lambda: self._got.reply is not None and self._got.idle
@@ -273,7 +274,7 @@ class Exchange:
             calls=self._link.calls.made - self._calls_before,
             dropped_bytes=got.dropped,
             stopped=stopped,
-            variables=got.variables,
+            variables=got.variables(self._link.known),
         )
 
 

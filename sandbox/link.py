@@ -15,6 +15,7 @@ from .channels import Channels
 from .launch import Exit
 from .limits import Limits
 from .results import CellResult
+from .variables import Known
 from .wire import Message
 
 _SPIN_SECONDS = 0.0004 if (os.cpu_count() or 1) > 1 else 0.0
@@ -73,6 +74,7 @@ class Link:
     review: Callable[[str], CellResult | None] | None = None
     """The policy, where the kernel has none of its own."""
 
+    known: Known = field(default_factory=Known)
     cancelled: bool = False
     wake: tuple[int, int] = field(default_factory=os.pipe)
     _selector: selectors.BaseSelector | None = None

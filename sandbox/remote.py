@@ -38,7 +38,7 @@ _START_SECONDS = 60.0
 _MAX_MESSAGE = 256 << 20
 # What is sent to a kernel that has no `sandbox` package of its own, in the order in which it is imported.
 _AGENT = (
-    "anatomy", "previews", "positions", "matches", "views", "drawings", "arrays", "snapshot", "inputs", "agent",
+    "anatomy", "previews", "positions", "matches", "views", "drawings", "arrays", "told", "snapshot", "inputs", "agent",
 )  # fmt: skip
 
 

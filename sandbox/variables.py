@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from .results import Variable
@@ -10,14 +11,34 @@ _MAX_VARIABLES = 2_000
 _MAX_TEXT = 100_000
 
 
-def read_variables(answer: dict[str, Any]) -> dict[str, Variable]:
+class Known:
+    """What a kernel has said about its variables with the last cell, so that it need not say it again."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._variables: dict[str, Variable] = {}
+
+    def read(self, answer: dict[str, Any]) -> dict[str, Variable]:
+        """The variables by name. Those that are as they were are the same objects as before."""
+        number = answer.get("number")
+        self._variables = read_variables(answer, self._variables)
+        self.number = number if type(number) is int else 0
+        return dict(self._variables)
+
+
+def read_variables(answer: dict[str, Any], known: Mapping[str, Variable] | None = None) -> dict[str, Variable]:
     """The variables by name; whatever is malformed is left out."""
     described = answer.get("variables")
     if not isinstance(described, list):
         return {}
     found = {}
     for one in described[:_MAX_VARIABLES]:
-        if isinstance(one, dict) and isinstance(one.get("name"), str):
+        if not isinstance(one, dict) or not isinstance(one.get("name"), str):
+            continue
+        if one.get("same") is True:
+            if known is not None and one["name"] in known:
+                found[one["name"]] = known[one["name"]]
+        else:
             variable = Variable(
                 name=_text(one["name"]),
                 type=_text(one.get("type")),

@@ -97,7 +97,7 @@ class Repl:
         before = self.variables
         self.changed = VariableChanges(
             added=tuple(name for name in now if name not in before and name not in self._given),
-            changed=tuple(name for name, one in now.items() if name in before and one != before[name]),
+            changed=tuple(name for name, one in now.items() if name in before and _differs(one, before[name])),
             removed=tuple(name for name in before if name not in now),
         )
         self.variables = now
@@ -118,3 +118,7 @@ class Repl:
         return (
             "The kernel had ended and was started anew; the cells before were run again, so their variables are there.",
         )
+
+
+def _differs(now: Variable, before: Variable) -> bool:
+    return now is not before and now != before

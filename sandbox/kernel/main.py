@@ -25,6 +25,7 @@ from .inputs import bind, helpers
 from .outgoing import Outgoing
 from .stopping import Stopping
 from .streams import Printed, Stream
+from .told import Told
 
 COMM = "rlm.sandbox"
 
@@ -41,6 +42,7 @@ class Kernel:
         self._address_space = address_space
         self._inputs: frozenset[str] = frozenset()
         self._request: Message | None = None
+        self._told = Told()
         self._wire = Wire(config["key"].encode(), username="kernel")
         self._channels = channels
         self._shell, self._iopub = channels.shell, channels.iopub
@@ -140,7 +142,7 @@ class Kernel:
         wanted = message.metadata.get(COMM)
         if isinstance(wanted, dict) and "variables" in wanted:
             with contextlib.suppress(Exception):
-                facts["variables"] = self._variables(wanted["variables"])
+                facts["variables"] = self._account(wanted["variables"])
         # What a client sends once it has the reply was not queued behind this cell: look before replying.
         stops = outcome.failed and message.content.get("stop_on_error", True)
         queued = self._queued() if stops else []
@@ -183,6 +185,14 @@ class Kernel:
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         self._outgoing.publish("comm_msg", {"comm_id": COMM, "data": answer}, message)
+
+    def _account(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The variables, without those that the host knows from the last account, if it has read that."""
+        known = self._told if options.pop("known", None) == self._told.number else Told()
+        told = Told(self._told.number + 1)
+        account = self._variables({**options, "known": known, "told": told})
+        self._told = told
+        return {**account, "number": told.number}
 
     def _variables(self, options: dict[str, Any]) -> dict[str, Any]:
         cells = self._execution.cells

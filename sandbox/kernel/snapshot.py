@@ -22,6 +22,7 @@ from time import monotonic
 from typing import Any
 
 from . import anatomy, arrays, drawings, previews
+from .told import Told
 
 globals()["__builtins__"] = dict(vars(builtins))  # see anatomy.py
 
@@ -53,6 +54,8 @@ def snapshot(
     preview_chars: int = 200,
     value_bytes: int = 10_000,
     max_variables: int = 500,
+    known: Told | None = None,
+    told: Told | None = None,
 ) -> dict[str, Any]:
     """Describe the variables of a namespace: `{"variables": [...], "omitted": int, "complete": bool}`.
 
@@ -61,11 +64,17 @@ def snapshot(
     values come when all of them together have become large.
     `omitted` counts variables that are not listed: too many, out of time, or under a key that is not an ordinary name.
     `complete` is false when time ran out, or the namespace would not hold still.
+
+    A variable that is as it was in `known` has `name` and `same` only. What is said now is added to `told`.
     """
     limit = getrecursionlimit()
     setrecursionlimit(min(limit + _FRAMES, 2**31 - 1))
     try:
-        return _take(namespace, skip, monotonic() + deadline_seconds, preview_chars, value_bytes, max_variables)
+        named, omitted, complete = _pairs(namespace, skip, max_variables)
+        account = _Account(monotonic() + deadline_seconds, preview_chars, value_bytes, known or Told(), told or Told())
+        finished = account.of(named)
+        omitted += len(named) - len(account.variables)
+        return {"variables": account.variables, "omitted": omitted, "complete": complete and finished}
     finally:
         try:
             setrecursionlimit(limit)
@@ -73,24 +82,41 @@ def snapshot(
             pass  # too deep for it; Python 3.12 and later say so, and the higher limit stays
 
 
-def _take(
-    namespace: Any, skip: frozenset[str], deadline: float, preview_chars: int, value_bytes: int, most: int
-) -> dict[str, Any]:
-    arrays.recognise_numpy()
-    named, omitted, complete = _pairs(namespace, skip, most)
-    variables: list[dict[str, Any]] = []
-    left = _VALUES_BYTES
-    for name, thing in named:
-        if monotonic() > deadline:
-            complete = False
-            break
-        copy = _Copy(min(value_bytes, left), deadline)
-        variable, finished = _describe(name, thing, deadline, preview_chars, copy)
+class _Account:
+    """An account of variables in the making."""
+
+    __slots__ = ("deadline", "known", "left", "preview_chars", "told", "value_bytes", "variables")
+
+    def __init__(self, deadline: float, preview_chars: int, value_bytes: int, known: Told, told: Told) -> None:
+        self.deadline, self.preview_chars, self.value_bytes = deadline, preview_chars, value_bytes
+        self.known, self.told = known, told
+        self.left = _VALUES_BYTES
+        self.variables: list[dict[str, Any]] = []
+
+    def of(self, named: list[tuple[str, Any]]) -> bool:
+        """Give an account of these; whether there was time for all."""
+        arrays.recognise_numpy()
+        complete = True
+        for name, thing in named:
+            if monotonic() > self.deadline:
+                return False
+            if self.known.same(name, thing):
+                self.told.keep(name, self.known)
+                self.variables.append({"name": anatomy.text(name, _NAME_CHARS), "same": True})
+            else:
+                complete = self._describe(name, thing) and complete
+        return complete
+
+    def _describe(self, name: str, thing: object) -> bool:
+        room = min(self.value_bytes, self.left)
+        copy = _Copy(room, self.deadline)
+        variable, finished = _describe(name, thing, self.deadline, self.preview_chars, copy)
         if variable["has_value"]:
-            left -= copy.spent
-        variables.append(variable)
-        complete = complete and finished
-    return {"variables": variables, "omitted": omitted + len(named) - len(variables), "complete": complete}
+            self.left -= copy.spent
+        self.variables.append(variable)
+        if finished and (variable["has_value"] or room == self.value_bytes):
+            self.told.add(name, thing, variable)
+        return finished
 
 
 def _pairs(namespace: Any, skip: frozenset[str], most: int) -> tuple[list[tuple[str, Any]], int, bool]:

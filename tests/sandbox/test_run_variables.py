@@ -7,6 +7,7 @@ import pytest
 import sandbox
 from sandbox import Limits
 from sandbox.collect import COMM, Collector
+from sandbox.variables import Known
 from sandbox.wire import Message
 
 
@@ -104,6 +105,7 @@ _HOSTILE = {
     "a list": [1],
     "variables that are text": {"variables": "all of them"},
     "junk": {"variables": [5, None, {}, {"name": 5}, {"name": "\ud800", "type": 7, "size": ["x"], "preview": {}}]},
+    "all as before": {"variables": [{"name": "v", "same": True}, {"name": ["v"], "same": True}], "number": 10**400},
     "endless": {"variables": [{"name": f"v{number}", "preview": "x" * 200_000} for number in range(3000)]},
 }
 
@@ -114,7 +116,7 @@ def test_a_forged_account_is_checked_as_any_other(forged):
     got.request = "1"
     facts = {"variables": _HOSTILE[forged]}
     got.shell(Message("execute_reply", {}, {"msg_id": "1"}, {"status": "ok"}, {COMM: facts}), 100)
-    found = got.variables
+    found = got.variables(Known())
     assert found is None or len(found) <= 2000
     for name, one in (found or {}).items():
         assert isinstance(name, str)
@@ -133,3 +135,77 @@ def test_a_kernel_that_never_ends_its_account_is_ended(open_session, monkeypatch
     )
     assert isinstance(result.limit, sandbox.CellTimeLimit)
     assert not session.alive
+
+
+def received(session, monkeypatch):
+    """What comes over the wire with each cell from now on: the accounts, as the kernel sent them."""
+    accounts = []
+    read = Known.read
+    monkeypatch.setattr(Known, "read", lambda self, answer: accounts.append(answer) or read(self, answer))
+    return accounts
+
+
+def test_what_has_not_changed_is_not_sent_again(open_session, monkeypatch):
+    session = open_session(inputs={"doc": "text " * 100})
+    accounts = received(session, monkeypatch)
+    first = session.run("rows = [1, 2]\nby_name = {'a': 1}\nnested = [[1]]\nn = 10**9", variables=True).variables
+    second = session.run("n += 1", variables=True).variables
+    again = {"doc", "rows", "by_name"}
+    assert {one["name"] for one in accounts[1]["variables"] if one.get("same")} == again
+    assert all(second[name] is first[name] for name in again)
+    assert second == session.variables()
+
+
+@pytest.mark.parametrize(
+    ("before", "change", "after"),
+    [
+        ("x = [1, 2]", "x[0] = True", [True, 2]),
+        ("x = [1, 2]", "x[0] = 1.0", [1.0, 2]),
+        ("x = [1, 2]", "x.append(3)", [1, 2, 3]),
+        ("x = [1, 2]", "x.reverse()", [2, 1]),
+        ("x = {'a': 1, 'b': 2}", "x['b'] = 3", {"a": 1, "b": 3}),
+        ("x = {'a': 1, 'b': 2}", "x['c'] = x.pop('b')", {"a": 1, "c": 2}),
+        ("x = {'a': 1, 'b': 2}", "x['a'] = x.pop('a')", {"b": 2, "a": 1}),
+        ("x = {'a': [1]}", "x['a'].append(2)", {"a": [1, 2]}),
+        ("x = [(1, 2)]", "x[0] = (1, 3)", [[1, 3]]),
+        ("x = 1", "x = True", True),
+        ("x = 'a'", "x = 'b'", "b"),
+        ("x = None", "x = 0", 0),
+    ],
+)
+def test_every_change_is_seen(session, before, change, after):
+    session.run(before, variables=True)
+    session.run("pass", variables=True)
+    value = session.run(change, variables=True).variables["x"].value
+    assert (repr(value), list(value) if isinstance(value, dict) else None) == (
+        repr(after),
+        list(after) if isinstance(after, dict) else None,
+    )
+
+
+def test_an_object_that_takes_the_place_of_another_runs_no_code_of_its_own(open_session):
+    session = open_session(policy="off")
+    session.run("x = [1, 2]\ny = {'a': 1}\nz = 5", variables=True)
+    result = session.run(
+        "class Spy(int):\n"
+        "    def __eq__(self, other): print('looked at'); return True\n"
+        "    __hash__ = None\n"
+        "x[0] = y['a'] = z = Spy(1)",
+        variables=True,
+    )
+    assert (result.text, result.variables["x"].has_value) == ("", False)
+
+
+def test_an_account_that_the_host_did_not_read_is_not_built_upon(session):
+    session.run("x = [1]", variables=True)
+    session._link.known.number += 1  # as if another one had been lost on the way
+    assert session.run("pass", variables=True).variables["x"].value == [1]
+
+
+def test_a_large_text_that_is_bound_anew_is_not_kept_alive(open_session):
+    session = open_session(limits=Limits(memory_bytes=200 << 20))
+    session.run("text = 'x' * (60 << 20)", variables=True)
+    for _ in range(3):
+        result = session.run("text = None\ntext = 'y' * (100 << 20)", variables=True)
+        assert result.ok, result
+    assert result.variables["text"].size == 100 << 20
