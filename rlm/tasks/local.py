@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _PREFIX = "local/"
 _PATHS = ("./", "../", "/", "~/")
-_ONLY_LOCAL = frozenset({"backend", "context", "threads"})
+_ONLY_LOCAL = frozenset({"backend", "context", "parallel", "threads"})
 _ONLY_REMOTE = frozenset(
     {"api_base", "api_version", "api_key_env", "reasoning_effort", "model_type", "timeout", "num_retries"}
 )

@@ -126,6 +126,9 @@ class ModelFile(_Section):
     threads: int | None = Field(
         None, ge=1, description="How many threads compute for a local model on llama.cpp; half the processors without."
     )
+    parallel: int | None = Field(
+        None, ge=1, description="How many questions a local model on llama.cpp answers at once; one without."
+    )
     options: dict[str, Any] = Field(default_factory=dict, description="Anything else that `dspy.LM` takes.")
 
     @field_validator("api_key_env")

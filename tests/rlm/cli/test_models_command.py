@@ -209,6 +209,8 @@ def test_local_models_are_named_in_three_ways(rlm_main: Any, tmp_path: Path, mod
 def test_options_go_to_the_model(rlm_main: Any, tmp_path: Path) -> None:
     path = written(tmp_path, "{main: {model: local/embedded, backend: mlx, context: 2048, temperature: 0.5}}")
     assert load(path).models.sub.lm_options() == {"backend": "mlx", "context": 2048, "temperature": 0.5}
+    path = written(tmp_path, "{main: {model: local/embedded, parallel: 4, threads: 2}}")
+    assert load(path).models.sub.lm_options() == {"parallel": 4, "threads": 2}
 
 
 @pytest.mark.parametrize(
@@ -219,6 +221,7 @@ def test_options_go_to_the_model(rlm_main: Any, tmp_path: Path) -> None:
         ("{main: {model: text.gguf}}", "3:24: models.main.model: "),
         ("{main: {model: local/embedded, api_base: http://x}}", "3:40: models.main.api_base means nothing to"),
         ("{main: {model: openai/x, context: 4096}}", "3:34: models.main.context is for models that run here"),
+        ("{main: {model: openai/x, parallel: 4}}", "3:34: models.main.parallel is for models that run here"),
         ("{main: {model: local/embedded, backend: mxl}}", "did you mean mlx?"),
     ],
 )
