@@ -177,6 +177,7 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=20, help="of one run, at most")
     parser.add_argument("--seconds", type=float, default=300, help="of one run, at most (dspy.RLM has no such limit)")
     parser.add_argument("--gguf", metavar="PATH", help="a local model in place of the oracle")
+    parser.add_argument("--max-tokens", type=int, default=1000, help="of one reply of the local model")
     parser.add_argument("--threads", type=int, help="that the local model computes with; half the processors without")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every run there, too")
     options = parser.parse_args()
@@ -194,7 +195,7 @@ def main() -> None:
     if options.gguf:
         from rlm.models import OutlinesLM
 
-        local = OutlinesLM(options.gguf, max_tokens=400, threads=options.threads)
+        local = OutlinesLM(options.gguf, max_tokens=options.max_tokens, threads=options.threads)
         model = lambda: local  # noqa: E731
     began = time.monotonic()
     found = []
