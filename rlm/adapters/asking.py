@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -66,9 +67,16 @@ async def by_adapter(
     """The outputs of a signature, by any dspy adapter. Raises `ModelError`, and what adapters raise on bad answers."""
     from dspy.utils.exceptions import LMError
 
+    calls = itertools.count()
+
+    def before() -> None:
+        if next(calls):  # the first one was asked for already
+            ask_watchers(step, lm)
+
+    asked = paced(lm, None if getattr(adapter, "records_calls", False) else before)
     try:
         with recording(step, lm, record, by=adapter):
-            return dict((await adapter.acall(paced(lm), dict(options), signature, [], inputs))[0])
+            return dict((await adapter.acall(asked, dict(options), signature, [], inputs))[0])
     except LMError as error:
         fault = read_fault(error)
         raise ModelError(fault.kind, describe(fault, lm, 1)) from error

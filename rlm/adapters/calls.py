@@ -33,6 +33,9 @@ class ModelCall:
     cached: bool = False
     """Whether the answer was on disk."""
 
+    others: tuple[str, ...] = ()
+    """Further answers, where several were asked for."""
+
 
 Before = Callable[[str, Any], None]
 """Told the step and the model before a call is made. What it raises refuses the call: a budget that is used up."""
@@ -79,6 +82,11 @@ class Recording:
         return self.calls[-1].text if self.calls else ""
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """All answers of the last call."""
+        return (self.calls[-1].text, *self.calls[-1].others) if self.calls else ()
+
+    @property
     def tokens_in(self) -> int:
         """Tokens read, over all calls."""
         return sum(call.tokens_in for call in self.calls)
@@ -93,6 +101,14 @@ class Recording:
         """What is known of the cost; None where no call had a price."""
         known = [call.cost_usd for call in self.calls if call.cost_usd is not None]
         return sum(known) if known else None
+
+    def by_tier(self) -> dict[int, Recording]:
+        """The calls of each tier, in order. Asking again is tier 3, and what is no tier is the first."""
+        found: dict[int, Recording] = {}
+        for call in self.calls:
+            tier = int(call.step[4:]) if call.step.startswith("tier") else 3 if call.step == "retry" else 1
+            found.setdefault(tier, Recording()).extend(Recording([call], call.seconds))
+        return found
 
     def extend(self, other: Recording) -> None:
         """Take over what another block recorded."""
@@ -156,18 +172,19 @@ class _Listener:
 def _model_call(step: str, entry: Mapping[str, Any], seconds: float) -> ModelCall:
     usage = entry.get("usage") or {}
     outputs = entry.get("outputs") or [""]
-    first = outputs[0]
+    text, *others = (str((one.get("text") if isinstance(one, Mapping) else one) or "") for one in outputs)
     messages = entry.get("messages") or [{"role": "user", "content": entry.get("prompt")}]
     return ModelCall(
         step=step,
         model=str(entry.get("model", "")),
         messages=tuple(messages),
-        text=str((first.get("text") if isinstance(first, Mapping) else first) or ""),
+        text=text,
         truncated=_truncated(entry.get("response")),
         tokens_in=int(usage.get("prompt_tokens") or 0),
         tokens_out=int(usage.get("completion_tokens") or 0),
         cost_usd=entry.get("cost"),
         seconds=seconds,
+        others=tuple(others),
     )
 
 

@@ -197,7 +197,7 @@ def _advice(name: str, shares: Mapping[int, float], counts: Mapping[str, Any]) -
     found = []
     if shares[3] >= 0.25 and counts["start_tier"] < 3:  # where it begins there, that says nothing
         found.append(f"tier 3 answered {shares[3]:.0%} of {name}: use a larger model")
-    elif shares[2] >= 0.5:
+    elif shares[2] >= 0.5 and counts["start_tier"] < 2:
         found.append(f"tier 2 answered {shares[2]:.0%} of {name}: begin there, with OutlinesAdapter(tiers=(2, 3))")
     if counts["unanswered"]:
         found.append(f"no tier answered {counts['unanswered']} of {name}: raise max_tokens or use a larger model")

@@ -11,7 +11,9 @@ key are the same for all tiers, and text that a listener has seen cannot be take
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,6 +33,7 @@ from .tiers import BriefTier, ConstrainedTier, JsonTier, check_fields, put, refu
 
 logger = logging.getLogger(__name__)
 
+_MARKER = re.compile(r"\[\[ ## (\w+) ## \]\]")
 _IN_ORDER, _HELD_FIRST = (1, 2, 3), (3, 1, 2)
 _TRIES = 5  # of a tier, before its failures say anything about it
 _LOOK_AGAIN = 20  # every so often a tier that was left out is tried again: the model may have changed
@@ -109,6 +112,12 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
         """As `__call__`, without stalling the event loop."""
         return await self._answer(lm, lm_kwargs, signature, demos, inputs, asynchronous=True)
 
+    def parse(self, signature: Any, completion: str) -> Any:
+        """The outputs in an answer with chat markers. Without any it is none, though every field may be optional."""
+        if not any(name in signature.output_fields for name in _MARKER.findall(completion)):
+            raise refused(signature, completion, "none of the fields is in the answer")
+        return super().parse(signature, completion)
+
     async def _answer(
         self, lm: Any, lm_kwargs: dict[str, Any], signature: Any, demos: Any, inputs: Any, *, asynchronous: bool
     ) -> list[dict[str, Any]]:
@@ -152,7 +161,7 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
                 answers = await super().acall(asked.lm, keywords, *asked.about)
             else:
                 answers = super().__call__(asked.lm, keywords, *asked.about)
-        if record.truncated and not _whole(asked.signature, record.text):
+        if record.truncated and not all(_whole(asked.signature, text) for text in record.texts):
             raise refused(asked.signature, record.text, _CUT)
         for values in answers:
             check_fields(asked.signature, values, record.text)
@@ -221,12 +230,16 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
         async def otherwise(refused_answer: Reply | None) -> list[dict[str, Any]]:
             return await self._retried(asked, record, refused_answer)
 
-        return await by_server(asked.lm, ask, otherwise, record, last=last, seen=lambda: asked.progress.emitted)
+        schema = json.dumps(target_of_signature(asked.signature).object_schema, sort_keys=True, default=str)
+        heard = lambda: asked.progress.emitted  # noqa: E731
+        return await by_server(asked.lm, ask, otherwise, record, about=schema, last=last, seen=heard)
 
     async def _retried(self, asked: _Question, record: Recording, last: Reply | None) -> list[dict[str, Any]]:
         messages = JsonTier(self).format(*asked.about)
         ask, prompt = over_messages(asked.lm, messages, asked.lm_kwargs, asynchronous=asked.asynchronous, record=record)
         target = target_of_signature(asked.signature)
+        if last is not None and not any(name in last.text for name in target.fields):
+            last = None  # nothing in it can be mended
         try:
             values, _ = await ask_again(target, ask, prompt, first=last, max_attempts=self.max_attempts)
         except MaxRetriesExceeded as error:
@@ -240,10 +253,11 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
         tiers = self.tiers
         if tiers is None:
             tiers = _HELD_FIRST if getattr(asked.lm, "small", False) else _IN_ORDER
-        if self.learn or tiers is _HELD_FIRST:
+        if self.learn:
             counts = self.metrics.counts(asked.label, asked.model)
-            if self.learn and (counts.answers + counts.unanswered) % _LOOK_AGAIN:
+            if (counts.answers + counts.unanswered) % _LOOK_AGAIN:
                 tiers = tuple(tier for tier in tiers[:-1] if not _mostly_fails(counts, tier)) + tiers[-1:]
+        if self.learn or tiers[0] > 1:
             self.metrics.record_start(asked.label, asked.model, tiers[0])
         return tiers
 
@@ -274,8 +288,10 @@ def _mostly_fails(counts: TierCounts, tier: int) -> bool:
 
 def _whole(signature: Any, text: str) -> bool:
     """Whether an answer in chat markers is of use though it was cut: after its end, or in the middle of plain text."""
-    *_, last = signature.output_fields.values()
-    return "[[ ## completed ## ]]" in text or last.annotation is str
+    begun = [name for name in _MARKER.findall(text) if name in signature.output_fields]
+    if "[[ ## completed ## ]]" in text or not begun:
+        return bool(begun)
+    return signature.output_fields[begun[-1]].annotation is str
 
 
 def _one_answer(asked: _Question) -> dict[str, Any]:

@@ -58,22 +58,37 @@ class Memory:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._seen: dict[_Key, dict[str, list[int]]] = {}
+        self._refused: dict[tuple[_Key, str], set[str]] = {}
 
-    def ways(self, lm: Any) -> list[Way]:
-        """The ways worth trying with this model: the one that works, or all that have not been tried."""
+    def ways(self, lm: Any, about: str = "") -> list[Way]:
+        """The ways worth trying with this model: the one that works, or all that have not been tried.
+
+        `about` is the schema: what was refused with this very one is not tried again.
+        """
+        key = _key(lm)
         with self._lock:
-            seen = self._seen.get(_key(lm), {})
-            worked = [way for way in WAYS if _is_good(seen.get(way.name))]
+            seen = self._seen.get(key, {})
+            open_ways = [way for way in WAYS if about not in self._refused.get((key, way.name), ())]
+            worked = [way for way in open_ways if _is_good(seen.get(way.name))]
             tried = set(seen)
-        return worked or [way for way in _possible(lm) if way.name not in tried]
+        return worked or [way for way in _possible(lm) if way in open_ways and way.name not in tried]
 
     def worked(self, lm: Any, way: Way) -> None:
         """The answer was what was asked for."""
         self._count(lm, way, 0)
 
     def failed(self, lm: Any, way: Way) -> None:
-        """The server refused the request, or took it and did not do it."""
+        """The server took the request, and did not do what it says."""
         self._count(lm, way, 1)
+
+    def refused(self, lm: Any, way: Way, about: str) -> None:
+        """The server refused the request. It may have been this schema; with a second one, it is the way of asking."""
+        with self._lock:
+            schemas = self._refused.setdefault((_key(lm), way.name), set())
+            schemas.add(about)
+            several = len(schemas) > 1
+        if several:
+            self._count(lm, way, 1)
 
     def known(self, lm: Any) -> str | None:
         """The way that works with this model, if one is known to."""
@@ -85,6 +100,7 @@ class Memory:
         """Start again from nothing."""
         with self._lock:
             self._seen.clear()
+            self._refused.clear()
 
     def _count(self, lm: Any, way: Way, which: int) -> None:
         with self._lock:
@@ -133,17 +149,19 @@ async def by_server(
     otherwise: Callable[[Reply | None], Awaitable[T]],
     record: Recording,
     *,
+    about: str = "",
     last: Reply | None = None,
     seen: Callable[[], bool] = lambda: False,
 ) -> T:
     """What `ask` gives for the first way that works; where none does, what `otherwise` makes of the last answer.
 
-    `record` has the calls that `ask` makes. An answer that was cut off, or that somebody has `seen`, ends it.
+    `record` has the calls that `ask` makes, `about` names the schema. An answer that was cut off, or that somebody has
+    `seen`, ends it.
     """
     from dspy.utils.exceptions import AdapterParseError, LMError
 
     unknown: list[Way] = []
-    for way in memory.ways(lm):
+    for way in memory.ways(lm, about):
         try:
             value = await ask(way)
         except (AdapterParseError, ParseError):
@@ -160,9 +178,9 @@ async def by_server(
             break
     else:
         value = await otherwise(last)
-    # Only now is it sure that the server refused the way of asking, and not the question.
+    # Only now is it sure that the server refused the way of asking or the schema, and not the question.
     for way in unknown:
-        memory.failed(lm, way)
+        memory.refused(lm, way, about)
     return value
 
 

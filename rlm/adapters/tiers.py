@@ -54,7 +54,10 @@ class JsonTier(ChatAdapter):  # type: ignore[misc]
         except NoTarget:
             return _lenient(signature, completion, None)
         try:
-            return dict(target.find(completion))
+            found = dict(target.find(completion))
+            if any(name in completion for name in found):
+                return found
+            raise ParseError("invalid", "none of the fields is in the answer")  # though each of them may be left out
         except ParseError as error:
             if error.kind != "invalid":
                 raise refused(signature, completion, error.message) from error

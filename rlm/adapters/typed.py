@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -90,7 +91,8 @@ class _Question:
         """The value and the tier that gave it."""
         if getattr(self.lm, "constrains", False):
             return await self._by_itself()
-        return await by_server(self.lm, self._by_way, self._in_words, self.record)
+        schema = json.dumps(self.target.object_schema, sort_keys=True, default=str)
+        return await by_server(self.lm, self._by_way, self._in_words, self.record, about=schema)
 
     async def _by_itself(self) -> tuple[Any, int]:
         from ..models.local.errors import ConstraintViolated, UnsupportedConstraint
@@ -160,14 +162,17 @@ async def _through(
 ) -> tuple[Any, int]:
     """By any dspy adapter, with a signature made for the question."""
     from dspy.utils.exceptions import AdapterParseError
+    from pydantic import TypeAdapter, ValidationError
 
-    kind = Literal[tuple(output_type)] if isinstance(output_type, list | tuple) else output_type
+    kind: Any = Literal[tuple(output_type)] if isinstance(output_type, list | tuple) else output_type
     asked_for, given = _signature(kind, system), {"prompt": prompt}
     try:
         values = await by_adapter("tier1", adapter, lm, asked_for, given, options, record)
+        return TypeAdapter(kind).validate_python(values["answer"]), 1
     except AdapterParseError as error:
         raise ParseError("invalid", str(error.message).strip()) from error
-    return values["answer"], 1
+    except ValidationError as error:
+        raise ParseError("invalid", "; ".join(str(one["msg"]) for one in error.errors())) from error
 
 
 @functools.lru_cache(maxsize=512)
@@ -188,9 +193,11 @@ def _count(metrics: Any, label: str, lm: Any, tier: int, record: Recording, *, s
     if not isinstance(metrics, TierMetrics):
         return
     label, model = f"llm_query: {label}", str(getattr(lm, "model", lm))
-    tokens = {"tokens_in": record.tokens_in, "tokens_out": record.tokens_out}
     if record.calls and record.calls[0].step == "tier3":  # it was held from the start, which says nothing against it
         metrics.record_start(label, model, 3)
-    metrics.record(label, model, tier, success=success, seconds=record.seconds, **tokens)
+    tries = record.by_tier() or {tier: Recording(seconds=record.seconds)}
+    for one, calls in tries.items():
+        used: dict[str, Any] = {"seconds": calls.seconds, "tokens_in": calls.tokens_in, "tokens_out": calls.tokens_out}
+        metrics.record(label, model, one, success=success and one == tier, **used)
     if not success:
         metrics.record_unanswered(label, model)

@@ -51,8 +51,8 @@ class Answer:
     cached: bool = False
     """Whether it was on disk: then it cost nothing, and used no tokens."""
 
-    step: str = ""
-    """Which step of an adapter gave it, if one was asked: `tier2`, say."""
+    calls: tuple[Any, ...] = ()
+    """The calls that it took, where an adapter was asked; the last one gave it."""
 
 
 @dataclass(frozen=True, slots=True)

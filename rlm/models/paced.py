@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .faults import read_fault
@@ -11,17 +11,29 @@ from .pace import tokens_of
 from .traffic import lane_to
 
 
-def paced(lm: Any, patience: float = 600.0) -> Any:
+def paced(lm: Any, before: Callable[[], None] | None = None, patience: float = 600.0) -> Any:
     """The model, with an `acall` that waits for its turn; the model itself where there is nothing to wait for.
 
-    A server that says "too many" is asked again for so many seconds.
+    A server that says "too many" is asked again for so many seconds. `before` is called before each call, and may
+    refuse it.
     """
     lane = lane_to(lm)
-    if lane is None:
+    if lane is None and before is None:
         return lm
     one = lm.copy()
 
     async def acall(prompt: Any = None, *, messages: Any = None, **options: Any) -> Any:
+        if before is not None:
+            before()
+        try:
+            return await in_turn(prompt, messages, options)
+        finally:
+            lm.history.extend(one.history)
+            one.history.clear()
+
+    async def in_turn(prompt: Any, messages: Any, options: dict[str, Any]) -> Any:
+        if lane is None:
+            return await type(lm).acall(one, prompt, messages=messages, **options)
         settings = {**one.kwargs, **options}
         most, until = settings.get("max_tokens"), None
         while True:
@@ -37,10 +49,7 @@ def paced(lm: Any, patience: float = 600.0) -> Any:
                 if now + max(pause, fault.retry_after or 0.0) > until:
                     raise
                 continue
-            used = _usage(one)
-            lm.history.extend(one.history)
-            one.history.clear()
-            await lane.settle(place, *used)
+            await lane.settle(place, *_usage(one))
             return response
 
     one.acall = acall

@@ -183,27 +183,35 @@ class Asker:
         turns = [*before, (last[0], f"{last[1]}\n\n{READ_OFF.format(wanted=wanted)}")]
         record = Recording()
         answer = await constrained("tier3", self.main_model, turns, schema, conversation.system, {}, record)
-        self._count(EXTRACTION, 3, record.seconds, answer, success=not answer.truncated)
+        self._count_held(EXTRACTION, record.seconds, answer, success=not answer.truncated)
         return answer
 
     def count_step(self, answer: Answer, seconds: float, *, held: bool, success: bool) -> None:
         """Count a reply of the main model among the tiers: whether there was code in it."""
         if held:
-            self._count(STEP, 3, seconds, answer, success=success)
-        elif answer.step.startswith("tier"):  # the adapter has counted it, too
-            self._count(STEP, int(answer.step[4:]), seconds, answer, success=success, into=(self.tiers,))
+            self._count_held(STEP, seconds, answer, success=success)
+            return
+        from ..adapters.calls import Recording
 
-    def _count(
-        self, label: str, tier: int, seconds: float, answer: Answer, *, success: bool, into: Sequence[Any] | None = None
-    ) -> None:
-        used = {"tokens_in": answer.tokens_in, "tokens_out": answer.tokens_out}
-        for metrics in (getattr(self.adapter, "metrics", None), self.tiers) if into is None else into:
+        tries = Recording([call for call in answer.calls if call.step.startswith(("tier", "retry"))]).by_tier()
+        model, last = str(self.main_model.model), len(tries)
+        for place, (tier, calls) in enumerate(tries.items(), 1):  # the adapter has counted them, too
+            used: dict[str, Any] = {"seconds": calls.seconds, "tokens_in": calls.tokens_in}
+            used["tokens_out"] = calls.tokens_out
+            self.tiers.record(STEP, model, tier, success=success and place == last, **used)
+        if tries and not success:
+            self.tiers.record_unanswered(STEP, model)
+
+    def _count_held(self, label: str, seconds: float, answer: Answer, *, success: bool) -> None:
+        """Count an answer of a main model that was held to it."""
+        used, model = {"tokens_in": answer.tokens_in, "tokens_out": answer.tokens_out}, str(self.main_model.model)
+        for metrics in (getattr(self.adapter, "metrics", None), self.tiers):
             if isinstance(metrics, TierMetrics):
                 if manner_of(self.main_model).brief:
-                    metrics.record_start(label, str(self.main_model.model), 3)
-                metrics.record(label, str(self.main_model.model), tier, success=success, seconds=seconds, **used)
+                    metrics.record_start(label, model, 3)
+                metrics.record(label, model, 3, success=success, seconds=seconds, **used)
                 if not success:
-                    metrics.record_unanswered(label, str(self.main_model.model))
+                    metrics.record_unanswered(label, model)
 
     @contextlib.contextmanager
     def _watched(self, role: str, iteration: int | None, told: list[Answer] | None = None) -> Iterator[None]:
@@ -271,7 +279,8 @@ class Asker:
 
     def _answered(self, number: int, role: str, iteration: int | None, answer: Answer, seconds: float) -> None:
         """Count what an answer used, and tell of it."""
-        self.ledger.record_usage(answer.tokens_in, answer.tokens_out, answer.cost_usd, cached=answer.cached)
+        for one in answer.calls or (answer,):
+            self.ledger.record_usage(one.tokens_in, one.tokens_out, one.cost_usd, cached=one.cached)
         told = {"role": role, "iteration": iteration, "text": answer.text, "truncated": answer.truncated}
         used = {"tokens_in": answer.tokens_in, "tokens_out": answer.tokens_out, "cost_usd": answer.cost_usd}
         if answer.cached:

@@ -64,13 +64,13 @@ async def _asked(
     from dspy.utils.exceptions import AdapterParseError
 
     from ..adapters.asking import by_adapter
-    from ..adapters.calls import Recording, watch_calls
+    from ..adapters.calls import ModelCall, Recording, watch_calls
     from ..adapters.two_step_error import TwoStepError
 
     record, values = Recording(), None
-    steps: list[str] = []
+    calls: list[ModelCall] = []
     try:
-        with watch_calls(lambda call: steps.append(call.step)):
+        with watch_calls(calls.append):
             values = await by_adapter("step", adapter, lm, signature, given, options, record)
     except AdapterParseError:
         pass
@@ -78,7 +78,7 @@ async def _asked(
         if error.tag == "extraction_lm_not_configured":
             raise
     used = (record.tokens_in, record.tokens_out, record.cost_usd)
-    return values, Answer(record.text, record.truncated, *used, step=steps[-1] if steps else "")
+    return values, Answer(record.text, record.truncated, *used, calls=tuple(calls))
 
 
 def _taking_blocks(adapter: Any) -> Any:

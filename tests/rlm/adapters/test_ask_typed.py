@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 
 from rlm import OutlinesAdapter
 from rlm.adapters import TwoStepAdapter, ask_typed, watch_calls
+from rlm.adapters.metrics import TierMetrics
 from rlm.budgets import BudgetExceeded, FallbackTrigger, Ledger
 from rlm.extraction import MaxRetriesExceeded, ParseError
 from rlm.models.ask import ModelError
@@ -175,8 +176,29 @@ async def test_the_tiers_of_an_outlines_adapter_are_counted() -> None:
     with pytest.raises(MaxRetriesExceeded):
         await ask_typed(model("a"), "How many?", int, adapter=adapter, max_attempts=1)
     counts = adapter.metrics.by_signature["llm_query: int"]
-    assert (counts["tier3_success"], counts["tier2_success"], counts["tier3_failures"]) == (1, 1, 1)
-    assert counts["unanswered"] == 1
+    assert (counts["tier3_success"], counts["tier2_success"], counts["tier2_failures"]) == (1, 1, 1)
+    assert (counts["tier3_failures"], counts["unanswered"]) == (0, 1)
+
+
+async def test_each_try_is_counted_in_its_own_tier_with_what_it_used() -> None:
+    adapter = OutlinesAdapter()
+    await ask_typed(model("many", "42"), "How many?", int, adapter=adapter)
+    counts = adapter.metrics.by_signature["llm_query: int"]
+    assert (counts["tier2_failures"], counts["tier3_success"], counts["unanswered"]) == (1, 1, 0)
+    assert 0 < counts["tier2_tokens_in"] < counts["tier3_tokens_in"]  # what was refused is told
+
+
+async def test_an_answer_that_another_adapter_cannot_read_counts_against_tier_1() -> None:
+    counts = TierMetrics()
+    with pytest.raises(ParseError):
+        await ask_typed(model("many"), "How many?", int, adapter=dspy.JSONAdapter(), counts=counts)
+    assert (counts["tier1_failures"], counts["tier3_failures"], counts["unanswered"]) == (1, 0, 1)
+
+
+async def test_bounds_hold_whichever_adapter_asks() -> None:
+    kind = Annotated[int, Field(ge=0)]
+    with pytest.raises(ParseError, match="greater than or equal to 0"):
+        await ask_typed(model('{"answer": -5}'), "How many?", kind, adapter=dspy.JSONAdapter())
 
 
 async def test_another_adapter_asks_its_own_way() -> None:

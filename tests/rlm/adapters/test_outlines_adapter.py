@@ -71,6 +71,61 @@ def test_chat_markers_are_enough() -> None:
     assert len(lm.engine.requests) == 1
 
 
+class Perhaps(dspy.Signature):
+    """Read the invoice, as far as it can be read."""
+
+    text: str = dspy.InputField()
+    vendor: str | None = dspy.OutputField()
+    total: float | None = dspy.OutputField()
+
+
+def test_an_answer_without_any_field_is_none_though_all_of_them_are_optional() -> None:
+    adapter = OutlinesAdapter()
+    answer = ask(model(JSON, JSON), adapter, Perhaps)
+    assert (answer.vendor, answer.total) == ("ACME", 3.5)
+    assert counted(adapter) == {"tier1_failures": 1, "tier2_success": 1}
+
+
+def test_an_empty_object_is_no_answer_in_tier_2() -> None:
+    adapter = OutlinesAdapter(tiers=(2, 3))
+    answer = ask(model("{}", JSON), adapter, Perhaps)
+    assert (answer.vendor, answer.total) == ("ACME", 3.5)
+    assert counted(adapter) == {"tier2_failures": 1, "tier3_success": 1}
+
+
+def test_fields_that_are_said_to_be_null_are_an_answer() -> None:
+    adapter = OutlinesAdapter()
+    answer = ask(model("[[ ## total ## ]]\nnull\n\n[[ ## completed ## ]]"), adapter, Perhaps)
+    assert (answer.vendor, answer.total) == (None, None)
+    assert counted(adapter) == {"tier1_success": 1}
+
+
+def test_a_number_that_was_cut_off_is_refused_wherever_it_stands() -> None:
+    cut = Cut("[[ ## vendor ## ]]\nACME\n\n[[ ## total ## ]]\n3")
+    adapter = OutlinesAdapter()
+    assert ask(model(cut, JSON), adapter, "text -> total: float, vendor: str").total == 3.5
+    assert counted(adapter) == {"tier1_failures": 1, "tier2_success": 1}
+
+
+def test_a_number_that_was_cut_off_in_a_second_answer_is_refused() -> None:
+    marked = "[[ ## total ## ]]\n1{}"
+    lm = model(marked.format("0\n\n[[ ## completed ## ]]"), Cut(marked.format("")), '{"total": 10}', '{"total": 12}')
+    adapter = OutlinesAdapter()
+    with dspy.context(lm=lm, adapter=adapter):
+        answer = dspy.Predict("text -> total: float", n=2)(text="10, 12")
+    assert answer.completions.total == [10, 12]
+    assert counted(adapter) == {"tier1_failures": 1, "tier2_success": 1}
+
+
+def test_advice_that_was_followed_is_not_given_again() -> None:
+    adapter = OutlinesAdapter(tiers=(2, 3))
+    ask(model(*[JSON] * 5), adapter)
+    for _ in range(5):
+        ask(model(JSON), adapter)
+    assert "begins at tier 2" in adapter.metrics.summary()
+    assert "begin there" not in adapter.metrics.summary()
+
+
 def test_tier_1_is_asked_exactly_as_dspys_chat_adapter_asks() -> None:
     ours, theirs = model(CHAT), model(CHAT)
     ask(ours, OutlinesAdapter())

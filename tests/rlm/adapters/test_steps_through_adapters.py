@@ -79,13 +79,29 @@ def test_a_step_that_tier_1_cannot_give_comes_from_tier_2_and_is_counted() -> No
     assert (result.outputs.n, result.iterations) == (7, 1)
     assert (adapter.metrics["tier1_failures"], adapter.metrics["tier2_success"]) == (1, 1)
     (told,) = [event.data for event in find(result.run_id).events() if event.kind == "tiers"]
-    assert told["by_signature"]["the next step"]["tier2_success"] == 1
+    counts = told["by_signature"]["the next step"]
+    assert (counts["tier1_failures"], counts["tier2_success"], counts["unanswered"]) == (1, 1, 0)
+    assert 0 < counts["tier1_tokens_out"] < counts["tier2_tokens_out"]
 
 
 def test_both_calls_of_a_step_are_paid_for() -> None:
     result, lm = run(OutlinesAdapter(), "Hm.", '{"thought": "I know.", "code": "SUBMIT(n=7)"}')
     sizes = [sum(len(one.text or "") for one in request.messages) // 4 for request in lm.engine.requests]
     assert result.usage.tokens_in == sum(sizes)
+    assert result.usage.model_calls == 2
+
+
+def test_a_further_call_of_any_adapter_is_refused_where_the_budget_ends() -> None:
+    sub = model("nonsense", '{"answer": 3}', name="scripted/sub")
+    code = "try:\n    llm_query('how many?', type=int)\nexcept Exception as error:\n    SUBMIT(n=len(str(error)))"
+    lm = model(in_chat("I ask.", code), name="scripted/main")
+    predict = rlm.Predict(
+        "q -> n: int", adapter=dspy.ChatAdapter(), sub_lm=sub, trigger=FallbackTrigger(max_llm_calls=1)
+    )
+    with dspy.context(lm=lm):
+        result = predict.run_with_fallback(q="how many?")
+    assert isinstance(result, Submitted)
+    assert (len(sub.engine.requests), result.usage.llm_calls) == (1, 1)
 
 
 def test_a_model_that_uses_its_own_words_is_asked_plainly() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import dspy
 import pytest
 from adapters_models import Cut, bad_request, model
 from dspy.utils.exceptions import AdapterParseError, ContextWindowExceededError, LMServerError
+from pydantic import Field
 
 from rlm import OutlinesAdapter
 from rlm.adapters import ask_typed, structured
@@ -99,12 +100,43 @@ def test_where_no_way_works_the_model_is_asked_again_in_words(serve: Any, others
     assert ways_used(server.bodies)[:2] == ["words", "words"]
     assert ways_used(server.bodies)[-1] == "words"
     assert "was not accepted" in server.bodies[-1]["messages"][-1]["content"]
-    assert structured.memory.ways(lm) == []
     assert adapter.metrics["tier3_success"] == 1
     server.bodies.clear()
     said = iter([PROSE, PROSE, GOOD])
     ask(lm, adapter)
     assert ways_used(server.bodies) == ["words"] * 3
+
+
+def test_a_schema_that_is_refused_does_not_take_the_way_from_others(serve: Any) -> None:
+    def reply(body: dict[str, Any]) -> tuple[int, Any]:
+        schema = json.dumps(body.get("response_format") or {})
+        if "pattern" in schema:
+            return bad_request("pattern is not supported")
+        if "response_format" in body or ways_used([body]) == ["words"]:
+            return 200, GOOD.replace("}", ', "code": "ABC"}') if "code" in json.dumps(body["messages"]) else GOOD
+        return refuses(body)
+
+    class Coded(Invoice):
+        code: Annotated[str, Field(pattern="[A-Z]{3}")] = dspy.OutputField()
+
+    server = serve(reply)
+    lm, adapter = server.lm(), OutlinesAdapter(tiers=(3,), max_attempts=1)
+    for _ in range(2):
+        assert ask(lm, adapter, Coded).code == "ABC"
+    assert ways_used(server.bodies).count("response_format") == 1  # the same schema is not tried again
+    assert ask(lm, adapter).total == 3.5
+    assert structured.memory.known(lm) == "response_format"
+
+
+def test_a_server_that_refuses_two_schemas_is_not_asked_with_a_third(serve: Any) -> None:
+    names = ("one", "two", "three")
+    said = iter(f'{{"{name}": 1}}' for name in names)
+    server = serve(lambda body: (200, next(said)) if ways_used([body]) == ["words"] else refuses(body))
+    lm, adapter = server.lm(), OutlinesAdapter(tiers=(3,), max_attempts=1)
+    for name in names:
+        assert ask(lm, adapter, f"text -> {name}: int")[name] == 1
+    assert ways_used(server.bodies).count("response_format") == 2
+    assert structured.memory.ways(lm) == []
 
 
 def test_an_answer_that_only_needs_better_reading_is_not_asked_for_again(serve: Any) -> None:
