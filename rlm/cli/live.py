@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
@@ -28,6 +29,7 @@ _PHASES = {
     "ended": "done",
 }
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_PER_SECOND = 8
 _CALLS = 5
 _BARS = 90
 """Columns that the gauges need for their bars."""
@@ -38,14 +40,17 @@ class LiveView:
 
     def __init__(self, console: Console, state: RunState) -> None:
         self.console, self.state = console, state
-        self._live = Live(
-            _Frame(state), console=console, refresh_per_second=8, transient=True, vertical_overflow="crop"
-        )
+        self._live = Live(_Frame(state), console=console, auto_refresh=False, transient=True, vertical_overflow="crop")
+        # One at a time draws or prints: each takes away as many lines as the last one drew.
+        self._drawing = threading.Lock()
+        self._over = threading.Event()
+        self._painter = threading.Thread(target=self._paint, daemon=True, name="rlm-live")
 
     def start(self, task: Task) -> None:
         """Say what is about to run, and begin to draw."""
         self.console.print(header(task))
         self._live.start()
+        self._painter.start()
 
     def observe(self, event: Event) -> None:
         """Take in an event. Called from any thread."""
@@ -53,7 +58,13 @@ class LiveView:
             line = self._line(event) if self.state.take(event) else None
         # Outside of the lock: printing waits for the picture, and drawing the picture waits for the lock.
         if line is not None:
-            self.console.print(line)
+            with self._drawing:
+                self.console.print(line)
+
+    def _paint(self) -> None:
+        while not self._over.wait(1 / _PER_SECOND):
+            with self._drawing:
+                self._live.refresh()
 
     def _line(self, event: Event) -> Text | None:
         """What stays on the terminal of an event, if anything."""
@@ -71,6 +82,9 @@ class LiveView:
 
     def stop(self) -> None:
         """Take the picture away; what was printed stays."""
+        self._over.set()
+        if self._painter.is_alive():
+            self._painter.join()
         self._live.stop()
 
 
