@@ -209,7 +209,7 @@ class HostCalls:
             return self._framed(call, self.functions[call.name](*call.args, **call.kwargs))
         except StopCell:
             return frames.encode({"id": call.number, "stop": True})
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return frames.encode(_error(call.number, type(error).__name__, str(error)))
 
     def _done(self, future: Future[Any] | asyncio.Task[Any], call: _Call, carrier: Carrier) -> None:
@@ -268,9 +268,11 @@ def _called(function: Callable[..., Any], call: _Call) -> Any:
 async def _awaited(function: Callable[..., Any], call: _Call) -> Any:
     try:
         return await function(*call.args, **call.kwargs)
+    # asyncio lets a BaseException tear its loop down; an ordinary value or exception does not.
     except StopCell:
-        # asyncio lets a BaseException tear its loop down; an ordinary value does not.
         return _Stopped()
+    except SystemExit as ended:
+        raise RuntimeError(f"{call.name}() ended itself with sys.exit({ended.code!r})") from None
 
 
 class _Stopped:

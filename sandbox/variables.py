@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 from .results import Variable
@@ -19,11 +21,11 @@ class Known:
         self._variables: dict[str, Variable] = {}
 
     def read(self, answer: dict[str, Any]) -> dict[str, Variable]:
-        """The variables by name. Those that are as they were are the same objects as before."""
+        """The variables by name."""
         number = answer.get("number")
         self._variables = read_variables(answer, self._variables)
         self.number = number if type(number) is int else 0
-        return dict(self._variables)
+        return {name: _own(one) for name, one in self._variables.items()}
 
 
 def read_variables(answer: dict[str, Any], known: Mapping[str, Variable] | None = None) -> dict[str, Variable]:
@@ -49,6 +51,11 @@ def read_variables(answer: dict[str, Any], known: Mapping[str, Variable] | None 
             )
             found[variable.name] = variable
     return found
+
+
+def _own(variable: Variable) -> Variable:
+    """The same, with a value that its reader may change. What is told once only holds nothing that could change."""
+    return replace(variable, value=copy(variable.value)) if isinstance(variable.value, list | dict) else variable
 
 
 def _text(value: object) -> str:

@@ -29,19 +29,20 @@ def config_for(settings: Mapping[str, Any]) -> Any:
     """The generation settings among an LM's keyword arguments. Raises `ValueError` or `TypeError` for odd values."""
     given = {name: value for name, value in settings.items() if value is not None and name not in CLIENT | _CALL}
     cache = settings.get("prompt_cache")
+    typed = [(name, type(value), value) for name, value in given.items()]  # True and 1 are the same key
     try:
-        return _config(frozenset(given.items()), cache)
+        return _config(frozenset(typed), cache)
     except TypeError:  # something in it cannot be a key of the cache, or is odd: then this says so
-        return _config.__wrapped__(given.items(), cache)
+        return _config.__wrapped__(typed, cache)
 
 
 @functools.lru_cache(64)
-def _config(settings: Iterable[tuple[str, Any]], cache: Any) -> Any:
+def _config(settings: Iterable[tuple[str, type, Any]], cache: Any) -> Any:
     from dataclasses import replace
 
     from dspy.lm15 import request_from_openai_chat
 
-    given = dict(settings)
+    given = {name: value for name, _, value in settings}
     body = {name: value for name, value in given.items() if name in _KNOWN}
     read = request_from_openai_chat({"model": "-", "messages": [{"role": "user", "content": "-"}], **body})
     extra = {name: value for name, value in given.items() if name not in _KNOWN and name != "extra_body"}

@@ -82,6 +82,9 @@ class CallLog:
                 return answer
             except StopCell:
                 raise
+            except SystemExit as ended:  # a tool ends itself, not whoever called it
+                error = f"SystemExit: {ended.code}"
+                raise RuntimeError(f"{name}() ended itself with sys.exit({ended.code!r})") from None
             except Exception as problem:
                 error = f"{type(problem).__name__}: {problem}"
                 raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any
@@ -15,6 +16,12 @@ from .calls import CallLog, Replay
 from .past import PastIteration, RecordedCall
 
 MAX_REVIVALS = 3
+AGAIN = "The kernel had ended and was started anew; the cells before were run again, so their variables are there."
+NOT_AGAIN = (
+    "The kernel had ended and was started anew. Of the cells before, one did not run as it had before ({why}), so what "
+    "it and later ones had set may be missing: look, and set it anew."
+)
+_LEAST_S = 0.05
 
 
 @functools.cache
@@ -50,7 +57,7 @@ class Repl:
         }
         self._given = frozenset(inputs)
         self._session: AsyncSession | None = None
-        self._cells: list[tuple[str, tuple[RecordedCall, ...]]] = []
+        self._cells: list[tuple[str, tuple[RecordedCall, ...], bool]] = []
         self._revivals = 0
         self.variables: dict[str, Variable] = {}
         self.changed = VariableChanges()
@@ -70,15 +77,17 @@ class Repl:
 
         With its `past`, the cell runs again: calls that were answered then have the same answers now.
         """
-        remarks = await self._revive()
+        until = time.monotonic() + timeout
+        remarks = await self._revive(until)
         assert self._session is not None
         again = None if past is None else Replay(past.calls, live=past.output is None)
         self._log.begin_cell(iteration, again)
-        result = await self._session.run(code, timeout=max(0.05, timeout), variables=True)
+        result = await self._session.run(code, timeout=max(_LEAST_S, until - time.monotonic()), variables=True)
         if self._session.alive:
-            self._cells.append((code, tuple(self._log.recorded)))
+            self._cells.append((code, tuple(self._log.recorded), result.ok))
             self._look(result.variables)
         else:
+            self.changed = VariableChanges()
             remarks += (
                 "The kernel ended with this cell. The next cell gets a new one, where all earlier cells ran again.",
             )
@@ -97,13 +106,16 @@ class Repl:
         before = self.variables
         self.changed = VariableChanges(
             added=tuple(name for name in now if name not in before and name not in self._given),
-            changed=tuple(name for name, one in now.items() if name in before and _differs(one, before[name])),
+            changed=tuple(name for name, one in now.items() if name in before and one != before[name]),
             removed=tuple(name for name in before if name not in now),
         )
         self.variables = now
 
-    async def _revive(self) -> tuple[str, ...]:
-        """A new kernel in place of a dead one: the recorded cells, with their recorded answers. No model is asked."""
+    async def _revive(self, until: float) -> tuple[str, ...]:
+        """A new kernel in place of a dead one: the recorded cells, with their recorded answers. No model is asked.
+
+        The clock goes on: what the cells need is time of the run's.
+        """
         assert self._session is not None
         if self._session.alive:
             return ()
@@ -112,13 +124,10 @@ class Repl:
         self._revivals += 1
         await self._session.close()
         self._session = await AsyncSession(**self._options).__aenter__()
-        for code, calls in self._cells:
+        for code, calls, ended_well in self._cells:
             self._log.begin_cell(self._log.iteration, Replay(calls))
-            await self._session.run(code)
-        return (
-            "The kernel had ended and was started anew; the cells before were run again, so their variables are there.",
-        )
-
-
-def _differs(now: Variable, before: Variable) -> bool:
-    return now is not before and now != before
+            result = await self._session.run(code, timeout=max(_LEAST_S, until - time.monotonic()))
+            if ended_well and not result.ok:
+                why = result.error.traceback.rstrip().rpartition("\n")[2] if result.error is not None else result.limit
+                return (NOT_AGAIN.format(why=why),)
+        return (AGAIN,)

@@ -96,15 +96,19 @@ class _Account:
     def of(self, named: list[tuple[str, Any]]) -> bool:
         """Give an account of these; whether there was time for all."""
         arrays.recognise_numpy()
-        complete = True
+        complete = clear = True
         for name, thing in named:
             if monotonic() > self.deadline:
                 return False
+            shown = anatomy.text(name, _NAME_CHARS)
+            clear = clear and shown == name
             if self.known.same(name, thing):
                 self.told.keep(name, self.known)
-                self.variables.append({"name": anatomy.text(name, _NAME_CHARS), "same": True})
+                self.variables.append({"name": shown, "same": True})
             else:
                 complete = self._describe(name, thing) and complete
+        if not clear:  # two names may read the same: the host cannot say which of them it knows
+            self.told.forget()
         return complete
 
     def _describe(self, name: str, thing: object) -> bool:

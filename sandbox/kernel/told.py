@@ -37,6 +37,10 @@ class Told:
         """Take over a variable that has not changed."""
         self._things[name] = other._things[name]
 
+    def forget(self) -> None:
+        """Remember nothing: all is told again next time."""
+        self._things.clear()
+
     def same(self, name: str, thing: Any) -> bool:
         """Whether a variable is what it was when it was told."""
         if name not in self._things:

@@ -152,8 +152,24 @@ def test_what_has_not_changed_is_not_sent_again(open_session, monkeypatch):
     second = session.run("n += 1", variables=True).variables
     again = {"doc", "rows", "by_name"}
     assert {one["name"] for one in accounts[1]["variables"] if one.get("same")} == again
-    assert all(second[name] is first[name] for name in again)
+    assert all(second[name] == first[name] for name in again)
     assert second == session.variables()
+
+
+def test_what_a_reader_does_to_a_value_is_not_seen_by_the_next(session):
+    session.run("x = [1, 2]\ny = {'a': 1}", variables=True)
+    for _ in range(2):
+        seen = session.run("pass", variables=True).variables
+        assert (seen["x"].value, seen["y"].value) == ([1, 2], {"a": 1})
+        seen["x"].value.append(99)
+        seen["y"].value.clear()
+
+
+def test_names_that_read_the_same_are_told_anew_each_time(open_session):
+    session = open_session(policy="off")
+    session.run("globals()['\ufffd'] = [1]\nglobals()['\\ud800'] = [2]", variables=True)
+    now = session.run("del globals()['\\ud800']", variables=True).variables
+    assert now["\ufffd"].value == [1]
 
 
 @pytest.mark.parametrize(

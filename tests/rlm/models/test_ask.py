@@ -354,3 +354,10 @@ def test_a_connection_of_a_living_loop_is_closed_there(chat, lm_for):
 
     asyncio.run(asked())
     assert chat.connections == 2
+
+
+def test_true_and_one_are_different_settings() -> None:
+    from rlm.models.request import config_for
+
+    assert config_for({"think": 1}).extensions["think"] is not True
+    assert config_for({"think": True}).extensions["think"] is True
