@@ -14,11 +14,9 @@ def adapter_named(name: str, extraction_lm: Any = None) -> Any:
 
         return OutlinesAdapter()
     if name == "two-step":
-        from .outlines import OutlinesAdapter
         from .two_step import TwoStepAdapter
 
-        held = OutlinesAdapter(tiers=(3,)) if getattr(extraction_lm, "constrains", False) else None
-        return TwoStepAdapter(extraction_lm, extraction_adapter=held)
+        return TwoStepAdapter(extraction_lm)
     if name not in NAMES:
         raise ValueError(f"no adapter is called {name!r}; choose one of {', '.join(NAMES)}")
     from dspy.adapters.chat_adapter import ChatAdapter

@@ -22,7 +22,18 @@ from .. import settings
 from ..extraction import MaxRetriesExceeded, Reply
 from ..models.paced import paced
 from .calls import Recording, recording
-from .extractors import examples, extractor_signature, outputs_of, without
+from .extractors import (
+    Kept,
+    Pairs,
+    check_types,
+    default_adapter,
+    examples,
+    extractor_signature,
+    kept_for,
+    outputs_of,
+    serving,
+    without,
+)
 from .retries import DEFAULT_ATTEMPTS, ask_again, finish, over_messages
 from .targets import NoTarget, target_of_signature
 from .tiers import check_fields, put
@@ -31,6 +42,7 @@ from .words import Words, WordsAdapter
 
 __all__ = ["TwoStep", "TwoStepAdapter", "TwoStepError"]
 
+_keeping = threading.Lock()
 _OVERRIDES = ("two_step_extraction_lm", "two_step_extraction_adapter", "two_step_extraction_request_defaults")
 
 
@@ -76,8 +88,8 @@ class TwoStepAdapter(WordsAdapter):
         self.extraction_adapter = extraction_adapter
         self.request_defaults = request_defaults
         self.max_attempts = max_attempts
-        self._extractors: dict[Any, Any] = {}
-        self._lock = threading.Lock()
+        self._extractors: Kept = ()
+        self._pairs: Pairs = ()
 
     def __call__(
         self, lm: Any, lm_kwargs: dict[str, Any], signature: Any, demos: list[Any], inputs: dict[str, Any]
@@ -98,38 +110,33 @@ class TwoStepAdapter(WordsAdapter):
     # The extractor -----------------------------------------------------------------------------------------------
 
     def extractor_for(self, signature: Any) -> Any:
-        """The predictor of the second step: `text -> <outputs>`. One for all signatures with the same outputs.
+        """The predictor of the second step, `text -> <outputs>`, kept for all signatures with the same outputs.
 
-        A module that keeps it as an attribute lets optimizers find it; `TwoStep` does.
+        A module that keeps it as an attribute lets optimizers find it. `TwoStep` has one for each predictor instead.
         """
-        key = outputs_of(ensure_signature(signature))
-        with self._lock:
-            if key not in self._extractors:
-                self._extractors[key] = Predict(extractor_signature(ensure_signature(signature)))
-            return self._extractors[key]
+        signature = ensure_signature(signature)
+        with _keeping:
+            found = kept_for(signature, self._extractors)
+            if found is None:
+                found = Predict(extractor_signature(signature))
+                self._extractors = (*self._extractors, (outputs_of(signature), found))
+            return found
 
-    def with_extractors(self, extractors: Iterable[Any]) -> TwoStepAdapter:
-        """The same adapter with these predictors for the second step."""
+    def with_extractors(self, pairs: Iterable[tuple[Any, Any]]) -> TwoStepAdapter:
+        """The same adapter where each of these predictors has an extractor of its own."""
         made = copy.copy(self)
-        made._extractors = {**self._extractors, **{outputs_of(one.signature): one for one in extractors}}
+        made._pairs = (*pairs, *self._pairs)
         return made
 
-    def __copy__(self) -> TwoStepAdapter:
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, _extractors=dict(self._extractors), _lock=threading.Lock())
-        return made
+    def _extractor(self, signature: Any) -> Any:
+        return serving(signature, self._pairs, self._extractors)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TwoStepAdapter:
         # Models are shared: a copy of a program must not copy weights.
         made = copy.copy(self)
-        made._extractors = {key: copy.deepcopy(one, memo) for key, one in self._extractors.items()}
+        made._extractors = tuple((outputs, copy.deepcopy(one, memo)) for outputs, one in self._extractors)
+        made._pairs = copy.deepcopy(self._pairs, memo)
         return made
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
 
     # The two steps -----------------------------------------------------------------------------------------------
 
@@ -154,7 +161,7 @@ class TwoStepAdapter(WordsAdapter):
     async def _extract(
         self, extraction: _Extraction, signature: Any, said: str, demos: list[Any], *, asynchronous: bool
     ) -> dict[str, Any]:
-        predictor = self.extractor_for(signature)
+        predictor = self._extractor(signature)
         lm = self._need_lm(extraction, signature)
         lm = paced(lm) if asynchronous else lm
         (given,) = predictor.signature.input_fields
@@ -164,7 +171,7 @@ class TwoStepAdapter(WordsAdapter):
             "config": {**extraction.request, **predictor.config},
             "demos": predictor.demos or examples(given, signature, demos),
         }
-        record, adapter = Recording(), _adapter(extraction)
+        record, adapter = Recording(), extraction.adapter or default_adapter(lm, signature)
         try:
             # What a listener gets is the main model's words, not these.
             with (
@@ -172,9 +179,10 @@ class TwoStepAdapter(WordsAdapter):
                 dspy_settings.context(adapter=adapter, send_stream=None),
             ):
                 found = await predictor.acall(**about) if asynchronous else predictor(**about)
-            values = {name: found[name] for name in signature.output_fields}
+            values = {name: found.get(name) for name in signature.output_fields}
             if record.truncated:
                 raise AdapterParseError("TwoStepAdapter", signature, record.text, "the answer was cut off")
+            check_types(signature, values, record.text)
             check_fields(signature, values, record.text)
             return values
         except AdapterParseError as error:
@@ -220,7 +228,7 @@ class TwoStepAdapter(WordsAdapter):
         return _Extraction(*chosen)
 
     def _need_lm(self, extraction: _Extraction, signature: Any) -> Any:
-        lm = extraction.lm if extraction.lm is not None else self.extractor_for(signature).lm
+        lm = extraction.lm if extraction.lm is not None else self._extractor(signature).lm
         if lm is None:
             raise TwoStepError("extraction_lm_not_configured")
         return lm
@@ -254,21 +262,20 @@ class TwoStep(Module):  # type: ignore[misc]
 
     def forward(self, **inputs: Any) -> Any:
         """What the program gives."""
-        with dspy_settings.context(adapter=self.adapter.with_extractors(self.extractors.values())):
+        with dspy_settings.context(adapter=self._paired()):
             return self.program(**inputs)
 
     async def aforward(self, **inputs: Any) -> Any:
         """As `forward`, asynchronously."""
-        with dspy_settings.context(adapter=self.adapter.with_extractors(self.extractors.values())):
+        with dspy_settings.context(adapter=self._paired()):
             return await self.program.acall(**inputs)
 
-
-def _adapter(extraction: _Extraction) -> Any:
-    if extraction.adapter is not None:
-        return extraction.adapter
-    from dspy.adapters.json_adapter import JSONAdapter
-
-    return JSONAdapter()
+    def _paired(self) -> TwoStepAdapter:
+        # By name and at each call: optimizers put other predictors and extractors in the place of these.
+        inner = self.program.named_predictors()
+        return self.adapter.with_extractors(
+            (one, self.extractors[name]) for name, one in inner if name in self.extractors
+        )
 
 
 def _line(error: AdapterParseError) -> str:
