@@ -28,6 +28,9 @@ KEYS: dict[str, tuple[str, ...]] = {
 }
 
 
+_LOCAL_PRICES = "LITELLM_LOCAL_MODEL_COST_MAP"
+
+
 def require(task: Task) -> None:
     """Raise if the task cannot be run from here: no isolation; a key, a package or a local model missing."""
     from sandbox.isolation.probe import choose_tier
@@ -73,9 +76,16 @@ def _advice(spec: ModelSpec) -> str:
 
 
 def _import_litellm() -> None:
+    before = os.environ.get(_LOCAL_PRICES)
+    os.environ[_LOCAL_PRICES] = "True"  # else it fetches a price list, and where there is no network says so at length
     try:
         import litellm  # noqa: F401
     except ModuleNotFoundError as error:
         raise EnvironmentProblem(
             f"the package {error.name!r} is missing; `{missing_package_advice()}` installs it"
         ) from None
+    finally:
+        if before is None:
+            del os.environ[_LOCAL_PRICES]
+        else:
+            os.environ[_LOCAL_PRICES] = before
