@@ -36,6 +36,7 @@ async def constrained(
 ) -> Answer:
     """As `asked`, for a model that can be held to `constraint`, a type. Raises what such a model raises."""
     from ..models.local.errors import ConstraintViolated, UnsupportedConstraint
+    from ..models.local.generation import seconds_queued
 
     ask_watchers(step, lm)
     began = time.monotonic()
@@ -51,7 +52,8 @@ async def constrained(
     usage = response.usage
     cut = response.finish_reason == "length"
     answer = Answer(response.message.text or "", cut, usage.input_tokens or 0, usage.output_tokens or 0)
-    _record(step, lm, turns, system, answer, time.monotonic() - began, record)
+    took = max(0.0, time.monotonic() - began - seconds_queued(response))
+    _record(step, lm, turns, system, answer, took, record)
     return answer
 
 

@@ -124,6 +124,8 @@ def recording(step: str, lm: Any, into: Recording | None = None, by: Any = None)
     """
     from dspy.dsp.utils.settings import settings
 
+    from ..models.local.generation import seconds_queued
+
     if not getattr(by, "records_calls", False):
         ask_watchers(step, lm)
     record, listener, began = Recording(), _Listener(), time.monotonic()
@@ -135,7 +137,8 @@ def recording(step: str, lm: Any, into: Recording | None = None, by: Any = None)
         with settings.context(caller_modules=[listener, *(settings.caller_modules or [])]):
             yield record
     finally:
-        record.seconds = time.monotonic() - began
+        queued = sum(seconds_queued(entry.get("response")) for entry in listener.history)
+        record.seconds = max(0.0, time.monotonic() - began - queued)
         _told.reset(token)
         for entry in listener.history:
             call = _model_call(step, entry, record.seconds / len(listener.history))

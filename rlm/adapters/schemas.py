@@ -5,10 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..signatures.fields import Schema
+
 # They say nothing about what may be written, or servers refuse them; the answer is checked against all of it anyway.
 _DROPPED = frozenset({"default", "title", "examples", "discriminator", "uniqueItems", "$schema"})
 _MAPS = frozenset({"properties", "$defs", "definitions", "patternProperties"})
 _LISTS = frozenset({"anyOf", "allOf", "prefixItems"})
+
+
+class Accepted(Schema):
+    """Schemas of types for what is accepted: a set may be written with repeats, and is read as a set."""
+
+    def set_schema(self, schema: Any) -> dict[str, Any]:
+        """A list."""
+        return {key: part for key, part in super().set_schema(schema).items() if key != "uniqueItems"}
+
+    def frozenset_schema(self, schema: Any) -> dict[str, Any]:
+        """A list."""
+        return {key: part for key, part in super().frozenset_schema(schema).items() if key != "uniqueItems"}
+
+
+class Strict(Schema):
+    """Schemas of types for models that are held to them: a `Decimal` is a number there, and not any text as well."""
+
+    def decimal_schema(self, schema: Any) -> dict[str, Any]:
+        """The number alone."""
+        made: dict[str, Any] = super().decimal_schema(schema)
+        number: dict[str, Any] = made["anyOf"][0]
+        return number
 
 
 def closed(schema: Any) -> Any:

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import ConfigDict, TypeAdapter, create_model
+from pydantic.json_schema import GenerateJsonSchema
 
 from ..extraction import ParseError, Schema, parse
 from ..signatures import Field, Problem, Signature, SignatureError
 from ..signatures.checks import check
-from ..signatures.fields import Schema as SchemaGenerator
 from ..signatures.fields import allow_shadowing
 from ..signatures.type_words import describe
 from .bare import Bare, bare_of
-from .schemas import closed, is_object, wrapped
+from .schemas import Accepted, Strict, closed, is_object, wrapped
 
 Checked = tuple[Any, Sequence[Problem]]
 """A typed value, and what is wrong with it; where something is, there is no value."""
@@ -118,7 +118,7 @@ def target_of_signature(signature: Any) -> Target:
         # dspy writes its reasoning as text, and makes its own type of it afterwards.
         plain = tuple(Field(f.name, str, f.description) if f.type is Reasoning else f for f in whole.outputs)
         outputs = Signature(whole.name, whole.instructions, (), plain)
-        schema = outputs.output_schema()
+        schema, strict = _schema_of(outputs, Accepted), _schema_of(outputs, Strict)
     except (SignatureError, ValueError) as error:
         raise NoTarget(str(error)) from error
     adapter: TypeAdapter[Any] = TypeAdapter(outputs.output_model)
@@ -134,7 +134,7 @@ def target_of_signature(signature: Any) -> Target:
     return Target(
         label=label_of(signature),
         schema=Schema(schema),
-        strict=closed(schema),
+        strict=closed(strict),
         constraint=_asked_for(outputs),
         check=checked,
         words=f"a JSON object with {_listed(outputs.outputs)}",
@@ -143,10 +143,21 @@ def target_of_signature(signature: Any) -> Target:
     )
 
 
+def _schema_of(outputs: Signature, generator: type[GenerateJsonSchema]) -> dict[str, Any]:
+    schema = outputs.output_model.model_json_schema(schema_generator=generator)
+    return {key: part for key, part in schema.items() if key != "description"}  # the instructions, told elsewhere
+
+
 def label_of(signature: Any) -> str:
-    """The name of a signature; those written as text have none, so their text is it."""
+    """The name of a signature; those written as text have none, so their fields are it."""
     name = str(signature.__name__)
-    return str(signature.signature) if name == "StringSignature" else name
+    if name != "StringSignature":
+        return name
+    outputs = [
+        field if kind.annotation is str else f"{field}: {describe_type(kind.annotation)}"
+        for field, kind in signature.output_fields.items()
+    ]
+    return f"{', '.join(signature.input_fields)} -> {', '.join(outputs)}"
 
 
 def _asked_for(signature: Signature) -> Any:
@@ -198,7 +209,8 @@ def _of_type(kind: Any) -> Target:
 
     try:
         adapter = TypeAdapter(kind)
-        schema = adapter.json_schema(schema_generator=SchemaGenerator)
+        schema = adapter.json_schema(schema_generator=Accepted)
+        strict = adapter.json_schema(schema_generator=Strict)
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
         raise TypeError(str(error).splitlines()[0]) from error
     bare, words = bare_of(kind), describe(kind)
@@ -206,8 +218,8 @@ def _of_type(kind: Any) -> Target:
     def checked(value: Any) -> Checked:
         return check(adapter, value)
 
-    told = bare.words if bare is not None else _asked_in_words(words, schema)
-    return Target(words, Schema(schema), closed(schema), kind, checked, told, bare)
+    told = bare.words if bare is not None else _asked_in_words(words, strict)
+    return Target(words, Schema(schema), closed(strict), kind, checked, told, bare)
 
 
 @functools.lru_cache(maxsize=512)

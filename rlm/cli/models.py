@@ -76,7 +76,7 @@ def remove_model(name: str) -> None:
     from ..models.library import remove
 
     path = _usable(lambda: remove(name))
-    click.echo(f"Forgot {name}. {path} is left as it is.")
+    click.echo(f"Forgot {name}. {path} " + ("is left as it is." if path.exists() else "is not there any more."))
 
 
 @command.command("test")

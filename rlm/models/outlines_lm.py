@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,14 @@ class OutlinesLM(dspy.LM):  # type: ignore[misc]
         """The same, without stalling the event loop."""
         prompt, options = _constrained(prompt, options)
         return await super().acall(prompt, messages=messages, **options)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OutlinesLM:
+        """As dspy copies its models, settings and history too; the weights are shared."""
+        shared = (self.local, self._engine_spec, self._async_engine_spec, self.own_engine)
+        memo.update({id(one): one for one in shared})
+        made = memo[id(self)] = type(self).__new__(type(self))
+        made.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return made
 
     def dump_state(self) -> dict[str, Any]:
         """What is needed to make this model again: where it is and how it is asked, not the weights."""

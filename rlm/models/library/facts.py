@@ -110,5 +110,8 @@ def _folder(path: Path) -> Facts:
     form = (
         f"MLX {bits} bit" if bits else f"safetensors {config.get('torch_dtype') or config.get('dtype') or ''}".strip()
     )
+    from ..weights.safetensors import check_weights
+
+    check_weights(path)
     size = sum(file.stat().st_size for file in weights)
     return Facts(path, form, kind, size, config.get("max_position_embeddings"))

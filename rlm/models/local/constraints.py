@@ -44,11 +44,16 @@ def constraint_of(output_type: Any) -> Constraint:
     term = _term(output_type)
     if term is not None:
         return term
-    return from_schema(_schema(output_type))
+    from .type_schemas import schema_of
+
+    return from_schema(schema_of(output_type))
 
 
 def from_schema(schema: dict[str, Any]) -> Constraint:
-    """The constraint for a JSON schema. Objects that list their properties are closed: a model adds none of its own."""
+    """The constraint for a JSON schema. Objects that list their properties are closed: a model adds none of its own.
+
+    No grammar can keep `uniqueItems`, so it is left out: whoever reads a set makes one of what is there.
+    """
     return Constraint("json_schema", json.dumps(_closed(schema), ensure_ascii=False))
 
 
@@ -100,22 +105,10 @@ def _lark(definition: str) -> str:
     return str(gbnf_to_lark(definition))
 
 
-def _schema(output_type: Any) -> dict[str, Any]:
-    from pydantic import PydanticUserError, TypeAdapter
-    from pydantic.errors import PydanticSchemaGenerationError
-
-    from .errors import UnsupportedConstraint
-
-    try:
-        return TypeAdapter(output_type).json_schema()
-    except (PydanticUserError, PydanticSchemaGenerationError) as error:
-        raise UnsupportedConstraint(f"{output_type!r} has no JSON schema, so no constraint: {error}") from error
-
-
 def _closed(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
-    closed = dict(schema)
+    closed = {key: value for key, value in schema.items() if key != "uniqueItems"}
     for key, value in schema.items():
         if key in _NAMED:
             closed[key] = {name: _closed(inner) for name, inner in value.items()}

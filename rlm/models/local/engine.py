@@ -17,6 +17,9 @@ from .checking import checked
 from .constraints import Constraint, from_response_format
 from .generation import Generated, LocalModel, Settings, Turns
 
+_PARAMS = frozenset({"response_format", "max_tokens", "temperature", "top_p", "top_k", "seed", "stop"})
+_PENALTIES = frozenset({"frequency_penalty", "presence_penalty"})
+
 
 class LocalEngine:
     """Answers requests from a local model. Constrained where the request has a response format."""
@@ -24,10 +27,10 @@ class LocalEngine:
     supports_response_schema = True
     supports_function_calling = False
     supports_reasoning = False
-    supported_params = frozenset({"response_format", "max_tokens", "temperature", "top_p", "top_k", "seed", "stop"})
 
     def __init__(self, model: LocalModel, defaults: Settings) -> None:
         self.model = model
+        self.supported_params = _PARAMS | _PENALTIES if model.penalises else _PARAMS
         self._defaults = defaults
 
     def complete(self, request: Request) -> Response:
@@ -52,6 +55,8 @@ class LocalEngine:
         if request.tools:
             raise UnsupportedFeatureError(f"{self.model.name} has no function calling", feature="tools")
         config, default = request.config, self._defaults
+        if config.logprobs is not None:
+            raise UnsupportedFeatureError(f"{self.model.name} gives no log probabilities", feature="logprobs")
         settings = Settings(
             max_tokens=config.max_tokens or default.max_tokens,
             temperature=default.temperature if config.temperature is None else config.temperature,
@@ -59,6 +64,8 @@ class LocalEngine:
             top_k=config.top_k or default.top_k,
             seed=default.seed if config.seed is None else config.seed,
             stop=config.stop or default.stop,
+            frequency_penalty=config.frequency_penalty or 0.0,
+            presence_penalty=config.presence_penalty or 0.0,
         )
         return _turns(request), settings, from_response_format(config.response_format)
 

@@ -26,6 +26,8 @@ class Settings:
     top_k: int = 0
     seed: int | None = None
     stop: tuple[str, ...] = ()
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,12 @@ class Generated:
     timings: Timings = field(default_factory=Timings)
 
 
+def seconds_queued(response: Any) -> float:
+    """How long a request waited for the model to be free, by dspy's response; 0 for a model that is not a local one."""
+    details = getattr(response, "provider_data", None) or {}
+    return float((details.get("timings") or {}).get("queued", 0.0))
+
+
 class LocalModel(Protocol):
     """One set of weights in memory. Safe to call from any thread; it queues what it cannot do at once."""
 
@@ -59,6 +67,8 @@ class LocalModel(Protocol):
     backend: str
     context: int
     outlines: Any
+    penalises: bool
+    """Whether it can write what it has written before less often."""
 
     def submit(
         self, turns: Turns | str, settings: Settings, constraint: Constraint | None = None, say: Say | None = None

@@ -68,7 +68,14 @@ def compiled(tokenizer: Any, constraint: Constraint) -> Any:
     try:
         matcher = LLMatcher(tokenizer, grammar_text(constraint))
     except ValueError as error:
-        raise UnsupportedConstraint(f"no grammar can be made of this {constraint.kind}: {error}") from error
+        raise UnsupportedConstraint(_refusal(constraint, str(error))) from error
     if matcher.is_error():
-        raise UnsupportedConstraint(f"no grammar can be made of this {constraint.kind}: {matcher.get_error()}")
+        raise UnsupportedConstraint(_refusal(constraint, str(matcher.get_error())))
     return matcher
+
+
+def _refusal(constraint: Constraint, reason: str) -> str:
+    """What llguidance says. Of a schema it shows the grammar that was made of it, which nobody has written."""
+    if constraint.kind == "json_schema":
+        reason = reason.partition("\n")[0].rpartition("failed to compile JSON schema: ")[2]
+    return f"no grammar can be made of this {constraint.kind}: {reason}"

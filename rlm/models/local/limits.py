@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 from ..memory import SPARE, free_memory
-from .errors import DoesNotFit
+from .errors import DoesNotFit, LocalModelError
+from .generation import Settings
 
 DEFAULT_CONTEXT = 8192
+LEAST_CONTEXT = 256
 SMALL = 4_500_000_000
+
+
+def check_numbers(context: int | None, parallel: int, threads: int | None) -> None:
+    """Raise `LocalModelError` for numbers that no backend can do with."""
+    least = (("context", context, LEAST_CONTEXT), ("parallel", parallel, 1), ("threads", threads, 1))
+    for name, given, smallest in least:
+        if given is not None and given < smallest:
+            raise LocalModelError(f"{name} is {given}; it has to be at least {smallest}")
+
+
+def check_penalties(settings: Settings, name: str) -> None:
+    """Raise dspy's error for settings that only llama.cpp's server has."""
+    given = [one for one in ("frequency_penalty", "presence_penalty") if getattr(settings, one)]
+    if not given:
+        return
+    from dspy.utils.exceptions import LMUnsupportedFeatureError
+
+    raise LMUnsupportedFeatureError(
+        message=f"{name} has no {' and no '.join(given)}: leave it out, or run a GGUF file on llama.cpp's server",
+        model=name,
+        features=given,
+    )
 
 
 def check_context(prompt_tokens: int, context: int, name: str) -> None:
@@ -58,8 +81,8 @@ def _files(weights: Path) -> list[Path]:
 
 
 def _is_half(file: Path) -> bool:
-    """Whether all weights in a safetensors file have 16 bits. Its header says so, after its own length."""
-    with file.open("rb") as content:
-        header = json.loads(content.read(int.from_bytes(content.read(8), "little")))
-    kinds = [tensor["dtype"] for name, tensor in header.items() if name != "__metadata__"]
+    """Whether all weights in a safetensors file have 16 bits. `WeightsError` where it is damaged."""
+    from ..weights.safetensors import read_header
+
+    kinds = [tensor["dtype"] for tensor in read_header(file).values()]
     return bool(kinds) and all(kind in ("BF16", "F16") for kind in kinds)

@@ -36,6 +36,7 @@ class LlamaServerModel:
     """The weights in a GGUF file. Answers `parallel` requests at a time, each with a context of its own."""
 
     backend = "llamacpp"
+    penalises = True
 
     def __init__(self, file: Path, name: str, context: int, parallel: int = 1, threads: int | None = None) -> None:
         self.name = name
@@ -203,6 +204,9 @@ def _options(settings: Settings) -> dict[str, Any]:
         "top_p": settings.top_p,
         "cache_prompt": True,
     }
+    if settings.frequency_penalty or settings.presence_penalty:
+        options["samplers"] = ["penalties", *options["samplers"]]
+        options |= {"frequency_penalty": settings.frequency_penalty, "presence_penalty": settings.presence_penalty}
     return options if settings.seed is None else {**options, "seed": settings.seed}
 
 

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from .errors import LocalModelError, MissingExtra, MissingModel
 from .generation import LocalModel
-from .limits import DEFAULT_CONTEXT, check_memory
+from .limits import DEFAULT_CONTEXT, check_memory, check_numbers
 
 Backend = Literal["auto", "mlx", "llamacpp", "transformers"]
 Progress = Callable[[int, int], None]
@@ -35,6 +35,7 @@ def load(
     """The model, loaded if it is not in memory already. None is the embedded model."""
     from ..weights import WeightsError
 
+    check_numbers(context, parallel, threads)
     try:
         path = embedded() if model is None else Path(model).expanduser().absolute()
         if not path.exists():
@@ -90,6 +91,10 @@ def _load(
     progress: Progress | None,
 ) -> LocalModel:
     name = name_of(path, backend)
+    if path.is_dir() and backend in ("mlx", "transformers"):
+        from ..weights.safetensors import check_weights
+
+        check_weights(path)
     if backend == "mlx":
         from .mlx_model import mlx_model
 

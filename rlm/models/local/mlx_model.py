@@ -35,7 +35,7 @@ def _load(model: TokenModel, folder: Path, context: int | None) -> Loaded:
 
     try:
         weights, tokenizer = load(str(folder))[:2]
-    except (ValueError, KeyError, OSError) as error:
+    except Exception as error:  # of a tokenizer that is damaged, anything; of weights, what MLX is written in
         raise LocalModelError(f"{folder} is not a model that mlx-lm can load: {error}") from error
     quicken(weights)
     eos = frozenset(tokenizer.eos_token_ids)

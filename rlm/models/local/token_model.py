@@ -13,7 +13,7 @@ from .constraints import Constraint
 from .decoding import Decoding, Reader
 from .generation import Generated, Say, Settings, Timings, Turns
 from .grammars import Grammars
-from .limits import check_context, room_for
+from .limits import check_context, check_penalties, room_for
 from .texts import Stops
 from .worker import Worker
 
@@ -44,6 +44,8 @@ class Loaded:
 class TokenModel:
     """One set of weights with one cache. One answer at a time, in a thread of its own."""
 
+    penalises = False
+
     def __init__(
         self,
         name: str,
@@ -63,6 +65,7 @@ class TokenModel:
         self, turns: Turns | str, settings: Settings, constraint: Constraint | None = None, say: Say | None = None
     ) -> Future[Generated]:
         """One answer, in the model's own thread."""
+        check_penalties(settings, self.name)
         return self._worker.submit(lambda queued: self._generate(queued, turns, settings, constraint, say))
 
     def in_its_thread(self, work: Callable[[], T]) -> T:

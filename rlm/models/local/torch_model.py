@@ -77,7 +77,7 @@ def _load(model: TokenModel, folder: Path, context: int | None) -> Loaded:
     try:
         weights = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True).eval()
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (ValueError, KeyError, OSError) as error:
+    except Exception as error:  # of a tokenizer that is damaged, anything
         raise LocalModelError(f"{folder} is not a model that transformers can load: {error}") from error
     ends = weights.generation_config.eos_token_id
     eos = frozenset(ends if isinstance(ends, list) else [ends if ends is not None else tokenizer.eos_token_id])

@@ -46,19 +46,19 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_missing_extra_comes_with_the_command(hidden: Any) -> None:
     hidden("xllamacpp", "llama_cpp")
     with pytest.raises(MissingExtra, match=r"pip install 'rlm-kernel\[llamacpp\]'"):
-        OutlinesLM(embedded_gguf(), backend="llamacpp", context=77)
+        OutlinesLM(embedded_gguf(), backend="llamacpp", context=277)
 
 
 def test_a_missing_mlx_comes_with_the_command(hidden: Any) -> None:
     hidden("mlx_lm")
     with pytest.raises(MissingExtra, match=r"pip install 'rlm-kernel\[mlx\]'"):
-        OutlinesLM(embedded_gguf(), backend="mlx", context=77)
+        OutlinesLM(embedded_gguf(), backend="mlx", context=277)
 
 
 def test_a_model_that_does_not_fit_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "free_memory", lambda: 50_000_000)
     with pytest.raises(DoesNotFit, match=r"GB of memory and 0\.1 GB are free"):
-        OutlinesLM(embedded_gguf(), backend="llamacpp", context=78)
+        OutlinesLM(embedded_gguf(), backend="llamacpp", context=278)
 
 
 def test_memory_that_is_free_can_be_told() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import Any
 import dspy
 import pytest
 
-from rlm.models import OutlinesLM
+from rlm.models import OutlinesLM, library
 from rlm.models.local.errors import DoesNotFit, LocalModelError, MissingExtra
-from rlm.models.weights import embedded_gguf
+from rlm.models.weights import WeightsError, embedded_gguf
 
 
 @pytest.fixture
@@ -69,3 +70,54 @@ def test_what_is_wrong_with_the_weights_is_said(tmp_path: Path, weights: str, ba
     with pytest.raises(LocalModelError, match=said) as caught:
         OutlinesLM(path, backend=backend)
     assert isinstance(caught.value, dspy.LMError)
+
+
+TENSOR = {"dtype": "F16", "shape": [4], "data_offsets": [0, 8]}
+
+
+def _folder(path: Path, weights: bytes) -> Path:
+    path.mkdir()
+    (path / "config.json").write_text('{"model_type": "llama"}')
+    (path / "tokenizer.json").write_text("{}")
+    (path / "m.safetensors").write_bytes(weights)
+    return path
+
+
+def _weights(header: Any, size: int) -> bytes:
+    head = json.dumps(header).encode()
+    return len(head).to_bytes(8, "little") + head + bytes(size)
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        (b"x", "is no safetensors file, or only the beginning"),
+        (b"", "is no safetensors file, or only the beginning"),
+        ((3).to_bytes(8, "little") + b"x{}", "is damaged"),
+        (_weights(["a"], 0), "is damaged"),
+        (_weights({"a": {"dtype": "F16"}}, 0), "is damaged"),
+        (_weights({"a": TENSOR}, 7), r"is cut off: it has \d+ bytes of \d+"),
+    ],
+)
+def test_damaged_weights_are_named_and_not_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weights: bytes, said: str
+) -> None:
+    monkeypatch.setenv("RLM_HOME", str(tmp_path / "home"))
+    folder = _folder(tmp_path / "tf", weights)
+    with pytest.raises(LocalModelError, match=rf"m\.safetensors {said}"):
+        OutlinesLM(folder, backend="mlx")
+    with pytest.raises(WeightsError, match=rf"m\.safetensors {said}"):
+        library.add("tf", folder)
+    assert library.entries() == {}
+
+
+def test_a_folder_that_mlx_cannot_make_a_model_of_is_named(tmp_path: Path) -> None:
+    folder = _folder(tmp_path / "tf", _weights({"a": TENSOR, "__metadata__": {"format": "pt"}}, 8))
+    with pytest.raises(LocalModelError, match="tf is not a model that mlx-lm can load"):
+        OutlinesLM(folder, backend="mlx")
+
+
+@pytest.mark.parametrize(("name", "given", "least"), [("context", -5, 256), ("parallel", 0, 1), ("threads", 0, 1)])
+def test_numbers_that_make_no_sense_are_said(name: str, given: int, least: int) -> None:
+    with pytest.raises(LocalModelError, match=f"{name} is {given}; it has to be at least {least}"):
+        OutlinesLM(**{name: given})
