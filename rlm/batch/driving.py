@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from .engine import Engine
 from .items import Item
-from .ledger import Ledger
+from .ledger import Ledger, SameName
 from .outcome import ENDINGS, Outcome
-from .problems import Unfit
+from .problems import BatchError, Unfit
 from .reading import Source, lease_of
 from .results import Results
 
@@ -29,7 +29,7 @@ class Rules:
     """The share of all items, from 0 to 1, that may end badly."""
 
     losses: int = LOSSES
-    """How often the worker of an item may be lost before the item is given up."""
+    """How often an item may be lost, with its worker or its sandbox, before it is given up."""
 
 
 class Batch:
@@ -46,6 +46,8 @@ class Batch:
         """How many items have ended how, earlier sessions included."""
 
         self.cost_usd: float | None = None
+        """What all attempts have cost, earlier sessions included."""
+
         self.unpriced = 0
         """Calls of earlier sessions that no price was known of."""
 
@@ -76,7 +78,10 @@ class Batch:
         return self.bad > (share or 0.0) * self.total
 
     def prepare(self, *, retry_failed: bool = False, look: Callable[[Item, object], None] | None = None) -> None:
-        """Read and check everything once; `look` is shown each item and its task. Raises `TaskError`."""
+        """Read and check everything once; `look` is shown each item and its task.
+
+        Raises `TaskError`, and `BatchError` where two items have one name.
+        """
 
         def entries() -> Iterator[tuple[str, str, float]]:
             for item, base, digest in self._source.checked():
@@ -84,16 +89,20 @@ class Batch:
                     look(item, base.task)
                 yield digest, item.name, lease_of(base)
 
-        self.total = self._ledger.begin(entries())
-        if retry_failed:
+        try:
+            self.total = self._ledger.begin(entries())
+        except SameName as error:
+            raise BatchError(self._source.same_name(error.first, error.second, error.name)) from None
+        if retry_failed and not self._is_spent(self._ledger.spent()):
             self._ledger.forget(BAD)
+        elif retry_failed and self.tell is not None:
+            self.tell(f"--max-cost ${self.rules.max_cost:g} is spent: what failed is not done again")
 
     def run(self, engine: Engine, results: Results) -> Iterator[Outcome]:
         """Run what is missing, and yield what becomes of each item once it is written down."""
         totals = self._ledger.totals()
         self.endings |= {ending: one.count for ending, one in totals.items()}
-        costs = [one.cost_usd for one in totals.values() if one.cost_usd is not None]
-        self.cost_usd = sum(costs) if costs else None
+        self.cost_usd = self._ledger.spent()
         self.unpriced = sum(one.unpriced for one in totals.values())
         self._fed = self._missing()
         self._judge()
@@ -141,23 +150,36 @@ class Batch:
             return outcome
         losses = self._ledger.lose(item.key)
         if losses < self.rules.losses:
+            cost = _cost(outcome)
+            self._ledger.spend(item.key, cost)  # what the last attempt cost comes with its outcome
+            self._spend(cost)
             self._again.append((number, replace(item, alone=True)))
             if self.tell is not None:
                 self.tell(f"{item.name}: {outcome.error}; it is run again")
             return None
-        error = f"given up after {losses} workers were lost with it; the last time, {outcome.error}"
+        error = f"given up after it was lost {losses} times; the last time, {outcome.error}"
         return replace(outcome, error=error)
 
     def _count(self, outcome: Outcome) -> None:
         self.endings[outcome.ending] += 1
-        cost = ((outcome.result or {}).get("usage") or {}).get("cost_usd")
+        self._spend(_cost(outcome))
+
+    def _spend(self, cost: float | None) -> None:
         if cost is not None:
             self.cost_usd = (self.cost_usd or 0.0) + cost
         self._judge()
 
+    def _is_spent(self, cost: float | None) -> bool:
+        return self.rules.max_cost is not None and (cost or 0.0) >= self.rules.max_cost
+
     def _judge(self) -> None:
         most, share = self.rules.max_cost, self.rules.fail_on_error
-        if most is not None and (self.cost_usd or 0.0) >= most and self.done < self.total:
+        if self._is_spent(self.cost_usd) and self.done < self.total:
             self.stop(f"--max-cost ${most:g} is spent; with a larger one, the same command does the rest")
         if share is not None and self.failing:
             self.stop(f"more than {share:.0%} of all items failed (--fail-on-error {share:g})")
+
+
+def _cost(outcome: Outcome) -> float | None:
+    cost: float | None = ((outcome.result or {}).get("usage") or {}).get("cost_usd")
+    return cost

@@ -14,6 +14,7 @@ from rlm import __version__
 
 from ..tasks.imports import file_of
 from .binding import Base
+from .sources import imported
 
 _NOT_SAID = ("inputs", "models")
 _PATIENCE = ("timeout", "num_retries")
@@ -81,12 +82,14 @@ def _digest(data: Any) -> str:
 
 
 def _modules(base: Base) -> Iterable[Path]:
-    """Modules beside the task that it names: tools, and the class of its signature."""
+    """Modules beside the task that it names, for tools and the class of its signature, and what they import there."""
     assert base.task.path is not None
+    folder = base.task.path.parent
     said = base.document.value.get("signature", "") if isinstance(base.document.value, dict) else ""
     named = [*base.task.tool_references, *([said] if "->" not in str(said) else [])]
-    found = (file_of(base.task.path.parent, str(one).partition(":")[0]) for one in named)
-    return [one for one in found if one is not None]
+    modules = [str(one).partition(":")[0] for one in named]
+    found = [one for one in (file_of(folder, module) for module in modules) if one is not None]
+    return [*found, *(one for one in imported(folder, modules) if one not in found)]
 
 
 def _file(path: Path) -> str:

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import keys
-from .problems import BatchError, BatchTaken, NoRoom
+from .problems import BatchError, BatchTaken, unwritable
 
-VERSION = 1
+VERSION = 2
 _TABLES = """
 CREATE TABLE items (number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, name TEXT NOT NULL UNIQUE, lease REAL);
 CREATE TABLE leases (key TEXT PRIMARY KEY, until REAL, losses INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
@@ -29,11 +29,19 @@ CREATE TABLE outcomes (
 );
 CREATE INDEX by_ending ON outcomes (ending);
 """
+# What each item has cost, in all its attempts.
+_SPENT = "CREATE TABLE spent (key TEXT PRIMARY KEY, usd REAL NOT NULL) WITHOUT ROWID;"
+_SPENT_BEFORE = "INSERT INTO spent SELECT key, cost_usd FROM outcomes WHERE cost_usd IS NOT NULL;"
+_ELSEWHERE = "see to it that it can be, or name another folder for ledgers and records with RLM_HOME"
 _CURRENT = "outcomes JOIN items USING (key) WHERE NOT again"
 
 
 class SameName(BatchError):
-    """Two items have one name."""
+    """Two items have one name. `first` and `second` are their numbers."""
+
+    def __init__(self, first: int, second: int, name: str) -> None:
+        super().__init__(f"items {first} and {second} are both called {name!r}; their lines could not be told apart")
+        self.first, self.second, self.name = first, second, name
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +108,7 @@ class Ledger:
                     self._db.execute("INSERT INTO items VALUES (?, ?, ?, ?)", row)
                 except sqlite3.IntegrityError:
                     (first,) = self._db.execute("SELECT number FROM items WHERE name = ?", (name,)).fetchone()
-                    message = f"items {first} and {count} are both called {name!r}; their lines could not be told apart"
-                    raise SameName(message) from None
+                    raise SameName(first, count, name) from None
             # Whoever held a lease is gone: this process has the lock.
             self._db.execute("UPDATE leases SET until = NULL")
         return count
@@ -131,7 +138,7 @@ class Ledger:
             self._db.execute(sql, (key, time.time() + seconds))
 
     def lose(self, key: str) -> int:
-        """Note that the worker of an item was lost; how often that has happened to it."""
+        """Note that an item was lost; how often that has happened to it."""
         sql = (
             "INSERT INTO leases (key, losses) VALUES (?, 1) "
             "ON CONFLICT DO UPDATE SET losses = losses + 1, until = NULL RETURNING losses"
@@ -158,7 +165,21 @@ class Ledger:
         with self._transaction():
             new = self._db.execute(sql, (*row, time.time(), entry.line)).rowcount == 1
             self._db.execute("DELETE FROM leases WHERE key = ?", (entry.key,))
+            if new:
+                self.spend(entry.key, entry.cost_usd)
         return new
+
+    def spend(self, key: str, usd: float | None) -> None:
+        """Note what an attempt at an item has cost, if that is known."""
+        sql = "INSERT INTO spent VALUES (?, ?) ON CONFLICT DO UPDATE SET usd = usd + excluded.usd"
+        if usd is not None:
+            with _room(self.path):
+                self._db.execute(sql, (key, usd))
+
+    def spent(self) -> float | None:
+        """What the items of this batch have cost in all their attempts, also where they are to be done again."""
+        (usd,) = self._db.execute("SELECT SUM(usd) FROM spent JOIN items USING (key)").fetchone()
+        return None if usd is None else float(usd)
 
     def standing(self, key: str, name: str, number: object) -> str:
         """What a line of the results file is.
@@ -209,8 +230,9 @@ class Ledger:
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         if version > VERSION:
             raise BatchError(f"{self.path} was written by a later version of rlm; name another --output")
-        if version == 0:
-            self._db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
+        made = {0: f"{_TABLES} {_SPENT}", 1: f"{_SPENT} {_SPENT_BEFORE}"}.get(version)
+        if made is not None:
+            self._db.executescript(f"BEGIN; {made} PRAGMA user_version = {VERSION}; COMMIT;")
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -254,6 +276,7 @@ def _room(path: Path) -> Iterator[None]:
     except (sqlite3.OperationalError, sqlite3.DatabaseError) as error:
         if isinstance(error, sqlite3.IntegrityError):
             raise
-        raise NoRoom(f"the ledger {path} cannot be written ({error})") from error
+        full = getattr(error, "sqlite_errorname", "").startswith(("SQLITE_FULL", "SQLITE_IOERR"))
+        raise unwritable(f"the ledger {path}", error, _ELSEWHERE, full=full) from error
     except OSError as error:
-        raise NoRoom(f"the ledger {path} cannot be written ({error.strerror or error})") from error
+        raise unwritable(f"the ledger {path}", error, _ELSEWHERE) from error

@@ -18,7 +18,7 @@ class Outcome:
     key: str
     name: str
     ending: Ending
-    """`Lost`: no run ended, because its worker died or was stuck. It can be tried again."""
+    """`Lost`: its worker died or was stuck, or its sandbox was killed. It can be tried again."""
 
     result: dict[str, Any] | None = None
     """`to_dict` of the result of the run; None where there was none."""

@@ -69,7 +69,9 @@ class Source:
     def checked(self) -> Iterator[tuple[Item, Base, str]]:
         """The items with their tasks and hashes. `TaskError` says all that is wrong, as far as a person would read."""
         problems: list[TaskProblem] = []
+        empty = True
         for found in self._limited():
+            empty = False
             try:
                 base = self._binder.base(found.item)
                 values = self._binder.values(base, replace(found.item, name=found.where))
@@ -83,8 +85,27 @@ class Source:
                 continue
             if not problems:
                 yield made
+        if empty:
+            problems.append(self._nothing())
         if problems:
             raise TaskError(replace(one, order=(index, 0)) for index, one in enumerate(problems))
+
+    def same_name(self, first: int, second: int, name: str) -> str:
+        """What is wrong where two items have one name, and what to do; they are given by their numbers."""
+        places = [next(itertools.islice(self._limited(), one - 1, None)).where for one in (first, second)]
+        if places[0] == places[1]:
+            return f"{places[0]} is there twice, as items {first} and {second}; name it once"
+        remedy = "give one of them another name"
+        if self._over is not None:
+            column = _naming(self._binder.base(from_file(self._files[0], "")))
+            remedy += f", or pass the column over with --skip {column}: rows are then called by their numbers"
+        return f"{places[0]} and {places[1]} are both called {name!r}; {remedy}"
+
+    def _nothing(self) -> TaskProblem:
+        if self._over is None:
+            return TaskProblem(str(self._files[0]), "is empty; each line is a task")
+        as_csv = self._over.suffix.lower() == ".csv"
+        return TaskProblem(str(self._over), "has a heading and no rows" if as_csv else "is empty; each line is a row")
 
     def _digest(self, base: Base, item: Item, values: dict[str, Any]) -> str:
         if self._digests[0] is not base:
@@ -113,10 +134,9 @@ class Source:
     def _rows(self, path: Path, over: Path) -> Iterator[Found]:
         task = from_file(path, "")
         base = self._binder.base(task)
-        inputs = {one.name for one in base.signature.inputs}
         cells = Cells(base.signature)
         as_csv = over.suffix.lower() == ".csv"
-        named = next((name for name in NAMES if name not in inputs), None)
+        named = _naming(base)
         for row in read_rows(over):
             values = {name: value for name, value in row.values.items() if name not in self._skip}
             name = str(values.pop(named)) if named in values else f"row {row.number}"
@@ -149,6 +169,12 @@ def lease_of(base: Base) -> float:
     """How long an item may be with a worker: far longer than its budget lets it run."""
     most = base.task.trigger.max_duration
     return 2 * most + _SLACK_S if math.isfinite(most) else 7 * 24 * 3600.0
+
+
+def _naming(base: Base) -> str | None:
+    """The column that names rows of a task, if there is such a column."""
+    inputs = {one.name for one in base.signature.inputs}
+    return next((name for name in NAMES if name not in inputs), None)
 
 
 def _line(row: Row, path: Path, name: str, files: dict[str, Item]) -> Found:

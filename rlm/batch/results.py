@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from .ledger import Entry, Ledger
 from .outcome import ENDINGS, Outcome
-from .problems import ForeignResults, NoRoom
+from .problems import ForeignResults, unwritable
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -34,6 +34,9 @@ class Mended:
 
     moved: int = 0
     """Lines of items that have another name or number now."""
+
+    gone: int = 0
+    """Lines of items that are not in the batch now: they stay, and their number is null."""
 
 
 class Results:
@@ -79,7 +82,7 @@ def entry_of(number: int, outcome: Outcome) -> Entry:
         "key": outcome.key,
     }
     for name in ("reason", "partial_outputs", "plan", "field_confidence", "extraction_notes"):
-        if outcome.ending != "Submitted" and result.get(name) not in (None, {}, outcome.error):
+        if outcome.ending != "Submitted" and result.get(name) not in (None, {}):
             made["notes" if name == "extraction_notes" else name] = result[name]
     tokens = int(usage.get("tokens_in") or 0) + int(usage.get("tokens_out") or 0)
     cost, unpriced = usage.get("cost_usd"), int(usage.get("unpriced_calls") or 0)
@@ -111,7 +114,7 @@ def _mend(path: Path, ledger: Ledger) -> Mended:
         with path.open("rb+") as file:
             torn = _cut(file)
             found = _look(file, path, ledger)
-            if found["again"] + found["replaced"] + found["moved"]:
+            if found["again"] + found["replaced"] + found["moved"] + found["numbered"]:
                 _rewrite(file, path, ledger)
     ledger.note_lines(_keys(path))
     restored = 0
@@ -122,7 +125,8 @@ def _mend(path: Path, ledger: Ledger) -> Mended:
             restored += 1
     finally:
         os.close(target)
-    return Mended(torn, restored - found["moved"], found["again"] + found["replaced"], found["moved"])
+    moved = found["moved"]
+    return Mended(torn, restored - moved, found["again"] + found["replaced"], moved, found["other"])
 
 
 def _renamed(line: str, name: str, number: int) -> str:
@@ -158,16 +162,20 @@ def _look(file: IO[bytes], path: Path, ledger: Ledger) -> Counter[str]:
             ledger.write(_entry_of_line(data, line, path, number))
             standing = ledger.standing(data["key"], data["item"], data["number"])
         found[standing] += 1
+        found["numbered"] += standing == "other" and data["number"] is not None
     return found
 
 
 def _rewrite(file: IO[bytes], path: Path, ledger: Ledger) -> None:
-    """The file without the lines that must go, put in its place as a whole."""
+    """The file without the lines that must go, put in its place as a whole. What is not in the batch has no number."""
     other = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with other.open("wb") as target:
             for _, data, line in _parsed(file, path):
-                if ledger.standing(data["key"], data["item"], data["number"]) in ("current", "other"):
+                standing = ledger.standing(data["key"], data["item"], data["number"])
+                if standing == "other" and data["number"] is not None:
+                    line = _line({**data, "number": None})
+                if standing in ("current", "other"):
                     target.write(line.encode() + b"\n")
             target.flush()
             os.fsync(target.fileno())
@@ -183,7 +191,8 @@ def _parsed(file: IO[bytes], path: Path) -> Iterator[tuple[int, dict[str, Any], 
         try:
             line = raw.decode().rstrip("\n")
             data = json.loads(line)
-            ours = isinstance(data["key"], str) and isinstance(data["item"], str) and isinstance(data["number"], int)
+            ours = isinstance(data["key"], str) and isinstance(data["item"], str)
+            ours = ours and isinstance(data["number"], int | None)
             ours = ours and data["ending"] in ENDINGS
         except (ValueError, TypeError, KeyError, RecursionError):
             ours = False
@@ -219,4 +228,4 @@ def _room(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise NoRoom(f"the results {path} cannot be written ({error.strerror or error})") from error
+        raise unwritable(f"the results {path}", error, "name another file with --output") from error

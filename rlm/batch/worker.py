@@ -16,6 +16,10 @@ from .items import Item
 from .outcome import Ending, Outcome, lost
 
 _BASES = 64
+_KILLED = ("sandbox:SessionClosed", "sandbox:KernelDied", "sandbox:KernelStartError")
+"""What breaks a run off when its kernel, or the process that forks kernels, was ended. The last of them, if it happens
+to an item twice, is no accident."""
+
 _setting = Setting()
 _binder: Binder | None = None
 _observe: Observer | None = None
@@ -48,6 +52,7 @@ async def _run(item: Item) -> Outcome:
     from sandbox.errors import IsolationUnavailable
     from sandbox.isolation.probe import choose_tier
 
+    from ..repl.session import MAX_REVIVALS
     from ..running import HOPELESS, Causes, run_task
 
     try:
@@ -61,6 +66,12 @@ async def _run(item: Item) -> Outcome:
     causes = Causes()
     result = await run_task(task, observe=all_of(_own_observer(), causes))
     _forget_history()
+    # Code that kills its own kernel does so again and again; a kernel that was killed from outside is a loss.
+    by_itself = isinstance(result, Failed) and f"the kernel died {MAX_REVIVALS + 1} times" in str(result.reason)
+    accident = causes.last in _KILLED and not by_itself and not (item.alone and causes.last in HOPELESS)
+    if isinstance(result, Failed) and accident:
+        said = f"its sandbox on {worker_name()} was lost: {result.reason}"
+        return Outcome(item.key, item.name, "Lost", result.to_dict(), said, run_id=result.run_id)
     if isinstance(result, Failed) and causes.last in HOPELESS:
         return lost(item.key, item.name, f"{item.name}: {result.reason} (on {worker_name()})", stop=True)
     reason = str(result.reason) if isinstance(result, Failed) else None

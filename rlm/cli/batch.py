@@ -19,7 +19,7 @@ from .options import cache_option, change_options, overrides
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N items.")
 @click.option(
-    "--max-cost", type=click.FloatRange(0), metavar="USD", help="Start no more items once all of them have cost this."
+    "--max-cost", type=click.FloatRange(0), metavar="USD", help="Start no more items once all attempts have cost this."
 )
 @click.option(
     "--fail-on-error", type=click.FloatRange(0, 1), metavar="SHARE", help="Stop when more of all items than this fail."
@@ -44,7 +44,9 @@ def command(ctx: click.Context, /, files: tuple[str, ...], **options: Any) -> No
     of --over, where each column is an input of the one task file. A column `doc:file` names files to read `doc` from;
     a column `id` names the row.
 
-    Run the same command again after an interruption or a crash, and it does only what is missing.
+    Run the same command again after an interruption or a crash, and it does only what is missing. An item is done
+    anew if its inputs, its task, models, scripts, budget or policy have changed, or the files of its tools, with the
+    modules beside the task file that they import; not for other modules, nor for data that tools read.
 
     \b
     Example:

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from ..batch.driving import Batch
+from ..batch.driving import BAD, Batch
 from ..batch.ledger import Ledger, Totals
 from ..batch.outcome import ENDINGS
+from ..batch.results import Results
 from .words import count, duration, money, one_line
 
 _ERRORS = 10
+_LEAST_USD = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +33,28 @@ class Summary:
 
     output: Path
     max_cost: float | None = None
+    spent: float | None = None
+    """What all attempts have cost, also those that were done again."""
+
+    gone: int = 0
+    """Lines of the results that are of items that are not in the batch now."""
 
     @classmethod
-    def of(cls, batch: Batch, ledger: Ledger, output: Path) -> Summary:
+    def of(cls, batch: Batch, ledger: Ledger, results: Results) -> Summary:
         """The summary of a batch that has ended, or was stopped."""
         endings = ledger.totals()
         left = batch.total - sum(one.count for one in endings.values())
-        most = batch.rules.max_cost
-        return cls(batch.total, left, batch.why, endings, ledger.errors(_ERRORS), output, most)
+        return cls(
+            *(batch.total, left, batch.why, endings, ledger.errors(_ERRORS), results.path),
+            max_cost=batch.rules.max_cost,
+            spent=ledger.spent(),
+            gone=results.mended.gone,
+        )
+
+    @property
+    def bad(self) -> int:
+        """How many items have failed or were lost."""
+        return sum(self.endings[ending].count for ending in BAD if ending in self.endings)
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as plain JSON values."""
@@ -48,7 +64,9 @@ class Summary:
             "why": self.why,
             "endings": {ending: dataclasses.asdict(one) for ending, one in self.endings.items()},
             "errors": [{"error": said, "count": times, "item": item} for said, times, item in self.errors],
+            "cost_in_all_usd": self.spent,
             "output": str(self.output),
+            "lines_not_in_batch": self.gone,
         }
 
 
@@ -79,6 +97,8 @@ def show(summary: Summary, output: IO[str], *, as_json: bool) -> None:
         console.print(table)
         if summary.errors:
             console.print(_errors(summary.errors))
+        if summary.spent is not None and summary.spent - (everything.cost_usd or 0.0) > _LEAST_USD:
+            console.print(Text(f"Cost in all: {money(summary.spent)}, every attempt counted."))
         if everything.unpriced:
             said = f"{count(everything.unpriced, 'call')} had no known price and are not in the cost"
             console.print(
@@ -87,6 +107,13 @@ def show(summary: Summary, output: IO[str], *, as_json: bool) -> None:
         if summary.left:
             why = f": {summary.why}" if summary.why else ""
             console.print(Text(f"{count(summary.left, 'item')} of {summary.total:,} left{why}.", "yellow"))
+        if summary.bad:
+            console.print(
+                Text(f"{summary.bad:,} failed; `--retry-failed` does {'it' if summary.bad == 1 else 'them'} again.")
+            )
+        if summary.gone:
+            gone = f"{count(summary.gone, 'line')} of items that are not in the batch any more"
+            console.print(Text(f"The results have {gone}; their number is null.", "dim"))
         console.print(Text(f"Results: {summary.output}"))
     output.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
 

@@ -6,8 +6,9 @@ import sys
 import time
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
+from .batch_bar import BarLine, bar_line
 from .words import count, duration, money, one_line
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 _LATELY = 200
 _EVERY_S = 10.0
-_STYLES = {"Submitted": "green", "Extracted": "yellow", "Failed": "red", "Lost": "magenta"}
 
 
 class BatchView(Protocol):
@@ -74,16 +74,12 @@ class Speed:
             return None
         return (len(self._ends) - 1) / (time.monotonic() - self._ends[0])
 
-    def facts(self, batch: Batch) -> list[str]:
-        """Rate, cost and time left, as far as they are known."""
-        rate, made = self.rate(), []
-        if rate is not None:
-            made.append(f"{rate:.1f}/s" if rate >= 0.1 else f"{rate * 60:.1f}/min")
-        if batch.cost_usd is not None:
-            made.append(money(batch.cost_usd))
-        if rate and batch.why is None and batch.done < batch.total:
-            made.append(f"{duration((batch.total - batch.done) / rate)} left")
-        return made
+    def facts(self, batch: Batch) -> tuple[str | None, str | None]:
+        """Rate and time left, as far as they are known."""
+        rate = self.rate()
+        said = None if rate is None else f"{rate:.1f}/s" if rate >= 0.1 else f"{rate * 60:.1f}/min"
+        left = rate and batch.why is None and batch.done < batch.total
+        return said, f"{duration((batch.total - batch.done) / rate)} left" if rate and left else None
 
 
 class LinesView:
@@ -120,19 +116,21 @@ class LinesView:
 
     def _say_state(self, batch: Batch) -> None:
         endings = [f"{number:,} {ending.lower()}" for ending, number in batch.endings.items() if number]
-        self.say(", ".join([f"{batch.done:,} of {batch.total:,} done", *self._speed.facts(batch), *endings]))
+        rate, left = self._speed.facts(batch)
+        cost = money(batch.cost_usd) if batch.cost_usd is not None else None
+        facts = [one for one in (rate, cost, left) if one is not None]
+        self.say(", ".join([f"{batch.done:,} of {batch.total:,} done", *facts, *endings]))
 
 
 class BarView:
     """Draws a bar, with rate, cost, endings and the time left."""
 
     def __init__(self, console: Console) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.live import Live
 
         self._speed, self._console = Speed(), console
-        columns = (BarColumn(bar_width=30), TextColumn("{task.description}", markup=True))
-        self._bar = Progress(*columns, console=console, refresh_per_second=4)
-        self._task: Any = None
+        self._line = BarLine(0, 0, [])
+        self._bar = Live(console=console, refresh_per_second=4, get_renderable=lambda: self._line)
 
     def note(self, mended: Mended, path: Path) -> None:
         """Say what was done to the results file."""
@@ -143,7 +141,7 @@ class BarView:
         """Begin to draw."""
         self._speed.begin()
         self.say(begin_line(batch))
-        self._task = self._bar.add_task(self._text(batch), total=batch.total, completed=batch.done)
+        self._line = self.line(batch)
         self._bar.start()
 
     def update(self, batch: Batch, outcome: Outcome) -> None:
@@ -151,7 +149,7 @@ class BarView:
         self._speed.take()
         if outcome.error is not None:
             self.say(f"{one_line(outcome.name, 40)}: {one_line(outcome.error, 160)}")
-        self._bar.update(self._task, completed=batch.done, total=batch.total, description=self._text(batch))
+        self._line = self.line(batch)
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""
@@ -161,13 +159,9 @@ class BarView:
         """Take the bar away."""
         self._bar.stop()
 
-    def _text(self, batch: Batch) -> str:
-        endings = " ".join(
-            f"[{_STYLES[ending]}]{number:,} {ending.lower()}[/]" for ending, number in batch.endings.items() if number
-        )
-        return " · ".join(
-            [f"{batch.done:,} of {batch.total:,}", *self._speed.facts(batch), *([endings] if endings else [])]
-        )
+    def line(self, batch: Batch) -> BarLine:
+        """How far it is, drawn to the width it finds."""
+        return bar_line(batch, *self._speed.facts(batch))
 
 
 class SilentView:

@@ -15,8 +15,8 @@ import click
 from ..batch.binding import Binder
 from ..batch.driving import Batch, Rules
 from ..batch.engine import Engine, EngineError, Setting
-from ..batch.ledger import Ledger, SameName, ledger_path
-from ..batch.problems import BatchTaken, ForeignResults, NoRoom, Unfit
+from ..batch.ledger import Ledger, ledger_path
+from ..batch.problems import BatchError, Unfit, Unwritable
 from ..batch.reading import Source
 from ..batch.results import Results
 from ..home import home
@@ -39,7 +39,7 @@ def run_batch(files: Sequence[str], said: Overrides, options: Mapping[str, Any],
     rules = Rules(options["max_cost"], options["fail_on_error"])
     binder = Binder(said.models, said.budget)
     source = Source(paths, over, binder=binder, skip=options["skip"], limit=options["limit"])
-    with contextlib.ExitStack() as stack, _explained(results_path):
+    with contextlib.ExitStack() as stack, _explained():
         ledger = Ledger(ledger_path(home(), results_path))
         stack.callback(ledger.close)
         view = choose_view(options["quiet"])
@@ -56,7 +56,7 @@ def run_batch(files: Sequence[str], said: Overrides, options: Mapping[str, Any],
         with interrupts:
             _drive(batch, engine, results, view, Unpriced(rules.max_cost is not None and needs.paid, view.say))
             interrupts.over = True
-            show(Summary.of(batch, ledger, results_path), output, as_json=options["as_json"])
+            show(Summary.of(batch, ledger, results), output, as_json=options["as_json"])
             if interrupts.count:
                 click.echo(how_to_go_on(batch), err=True)
         return exits.INTERRUPTED if interrupts.count else _code(batch)
@@ -175,17 +175,16 @@ class _Interrupts:
 
 
 @contextlib.contextmanager
-def _explained(results: Path) -> Iterator[None]:
+def _explained() -> Iterator[None]:
     """What keeps a batch from going on, as the command line says it."""
     try:
         yield
-    except (BatchTaken, ForeignResults, SameName) as error:
-        raise click.UsageError(str(error)) from None
-    except NoRoom as error:
-        advice = f"What was done before is kept. Make room, and the same command goes on: {results}"
-        raise exits.EnvironmentProblem(f"{error}. {advice}") from None
+    except Unwritable as error:
+        raise exits.EnvironmentProblem(f"{error}. What was done before is kept.") from None
     except Unfit as error:
         raise exits.EnvironmentProblem(f"the batch was stopped: {error}") from None
+    except BatchError as error:
+        raise click.UsageError(str(error)) from None
     except EngineError as error:
         raise exits.EnvironmentProblem(f"{error}. What was done before is kept.") from None
 

@@ -7,6 +7,7 @@ import http.server
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -15,6 +16,7 @@ import sys
 import threading
 import time
 import types
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,8 +27,10 @@ from rich.console import Console
 from rlm.batch.driving import Batch
 from rlm.batch.ledger import Ledger, ledger_path
 from rlm.batch.outcome import Outcome
+from rlm.batch.results import Results
 from rlm.cli import batch_views, exits
 from rlm.cli import rlm as group
+from rlm.cli.batch_summary import Summary, show
 from rlm.cli.batch_views import BarView, LinesView
 from rlm.cli.unpriced import Unpriced, costs_money
 from rlm.home import home
@@ -68,6 +72,7 @@ def test_the_example_gives_a_line_a_row_and_a_summary(tmp_path: Path, capfd: pyt
     assert found["fog"]["ending"] == "Failed"
     assert "Submitted      3   75.0%" in shown.out
     assert "no value was found for tons, fits" in shown.out
+    assert "1 failed; `--retry-failed` does it again." in shown.out
     assert str(results) in shown.out
     assert "4 of 4 done" in shown.err
 
@@ -187,6 +192,59 @@ def test_a_key_that_is_refused_is_one_error_for_the_batch(
     assert [path.read_text() for path in folder.glob("*.jsonl")] in ([], [""])
 
 
+@pytest.mark.parametrize(
+    ("rows", "text", "said"),
+    [
+        ("rows.csv", "n,word\n", "rows.csv: has a heading and no rows"),
+        ("rows.jsonl", "", "rows.jsonl: is empty; each line is a row"),
+        (None, "\n", "tasks.jsonl: is empty; each line is a task"),
+    ],
+)
+def test_a_batch_of_nothing_is_an_error(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], rows: str | None, text: str, said: str
+) -> None:
+    folder = batch_story.write_folder(tmp_path, 1)
+    (folder / (rows or "tasks.jsonl")).write_text(text)
+    arguments = (folder / "tasks.jsonl",) if rows is None else (folder / "task.yaml", "--over", folder / rows)
+    assert _rlm(*arguments, "-o", folder / "results.jsonl") == exits.USAGE
+    assert said in capfd.readouterr().err
+    assert not (folder / "results.jsonl").exists()
+
+
+def test_results_that_cannot_be_written_are_said_with_advice_that_fits(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = batch_story.write_folder(tmp_path, 1)
+    (folder / "file").write_text("")
+    path = folder / "file" / "results.jsonl"
+    assert _rlm(folder / "task.yaml", "--over", folder / "rows.csv", "-o", path) == exits.ENVIRONMENT
+    said = " ".join(capfd.readouterr().err.split())
+    assert "cannot be written (" in said
+    assert "; name another file with --output." in said
+    assert "make room" not in said.lower()
+
+
+def test_the_summary_tells_what_all_attempts_cost_and_lines_of_items_that_are_gone(tmp_path: Path) -> None:
+    folder = batch_story.write_folder(tmp_path, 3)
+    engine = batch_story.QuickEngine(lambda item: replace(batch_story.answered(item), ending="Failed", error="no"))
+    batch_story.drive(folder, engine)
+    (folder / "rows.csv").write_text("n,word\n1,word 1\n")
+    shown, ledger = io.StringIO(), Ledger(folder / "ledger.db")
+    batch = Batch(batch_story.source_of(folder), ledger)
+    batch.prepare(retry_failed=True)
+    results = Results(folder / "results.jsonl", ledger)
+    assert len(list(batch.run(engine, results))) == 1
+    summary = Summary.of(batch, ledger, results)
+    results.close()
+    ledger.close()
+    show(summary, shown, as_json=False)
+    assert "Cost in all: $0.5000, every attempt counted.\n" in shown.getvalue()
+    assert "1 failed; `--retry-failed` does it again.\n" in shown.getvalue()
+    gone = "The results have 2 lines of items that are not in the batch any more; their number is null.\n"
+    assert gone in shown.getvalue()
+    assert (summary.to_dict()["cost_in_all_usd"], summary.to_dict()["lines_not_in_batch"]) == (0.5, 2)
+
+
 def test_a_batch_that_another_process_has_is_left_to_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder = batch_story.write_folder(tmp_path, 3)
     taken = Ledger(ledger_path(home(), folder / "r.jsonl"))
@@ -236,6 +294,40 @@ def test_progress_tells_rate_cost_endings_and_the_time_left(terminal: bool) -> N
     assert "/s" in shown
     assert " left" in shown
     assert ("row 0: no [bold]luck" in shown) is terminal
+
+
+@pytest.mark.parametrize(
+    ("width", "said"),
+    [
+        (60, "1,234/10,000 · 33 failed · 1 lost · $12.35 · 0.2/s"),
+        (80, "1,234/10,000 · 33 failed · 1 lost · $12.35 · 12:10:30 left · 0.2/s"),
+        (100, "1,234/10,000 · 33 failed · 1 lost · $12.35 · 12:10:30 left · 0.2/s · 1,000 subm. · 200 extr."),
+        (
+            120,
+            "1,234 of 10,000 · 33 failed · 1 lost · $12.35 · 12:10:30 left · 0.2/s · 1,000 submitted · 200 extracted",
+        ),
+    ],
+)
+def test_the_line_of_progress_has_a_bar_and_what_failed_at_any_width(
+    width: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = types.SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(batch_views, "time", clock)
+    stream = io.StringIO()
+    view = BarView(Console(file=stream, force_terminal=True, width=width, color_system="standard"))
+    batch = _batch()
+    batch.total, batch.cost_usd = 10_000, 12.3456
+    batch.endings |= {"Submitted": 1000, "Extracted": 200, "Failed": 33, "Lost": 1}
+    view.start(batch)
+    clock.now += 5
+    view.update(batch, Outcome("k", "row 1", "Submitted"))
+    view.stop(batch)
+    last = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue()).splitlines()[-1].rpartition("\r")[2].rstrip()
+    bar, _, text = last.partition(" ")
+    assert text == said
+    assert 6 <= len(bar) <= 30
+    assert set(bar) <= set("━╸╺")
+    assert len(last) <= width
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from collections import Counter
@@ -12,11 +13,12 @@ import batch_story
 import pytest
 from batch_story import QuickEngine, answered, check_complete, drive, failed, lines, write_folder
 
-from rlm.batch.driving import Rules
+from rlm.batch.driving import Batch, Rules
 from rlm.batch.items import Item
-from rlm.batch.ledger import Ledger, SameName, ledger_path
+from rlm.batch.ledger import Ledger, ledger_path
 from rlm.batch.outcome import Outcome, lost
-from rlm.batch.problems import ForeignResults, Unfit
+from rlm.batch.problems import BatchError, ForeignResults, Unfit
+from rlm.batch.results import Mended, Results
 
 
 def _odd_fail(item: Item) -> Outcome:
@@ -91,8 +93,14 @@ def test_rows_that_are_the_same_have_a_line_each(tmp_path: Path) -> None:
 def test_two_rows_of_one_name_are_refused(tmp_path: Path) -> None:
     folder = write_folder(tmp_path, 2)
     (folder / "rows.csv").write_text("id,n,word\nx,1,a\ny,2,a\nx,3,a\n")
-    with pytest.raises(SameName, match="items 1 and 3 are both called 'x'"):
+    with pytest.raises(BatchError) as caught:
         drive(folder, QuickEngine())
+    assert str(caught.value) == (
+        f"{folder}/rows.csv:2 (row 1) and {folder}/rows.csv:4 (row 3) are both called 'x'; give one of them another "
+        "name, or pass the column over with --skip id: rows are then called by their numbers"
+    )
+    drive(folder, QuickEngine(), skip=["id"])
+    assert sorted(one["item"] for one in lines(folder)) == ["row 1", "row 2", "row 3"]
 
 
 def test_the_limit_is_the_first_items_and_the_rest_is_done_later(tmp_path: Path) -> None:
@@ -148,7 +156,7 @@ def test_an_item_that_is_lost_is_tried_again_alone_and_then_given_up(tmp_path: P
     assert taken == {(1, False): 1, (2, False): 1, (2, True): 2, (3, False): 1, (3, True): 1, (4, False): 1}
     assert batch.endings["Lost"] == 1
     (given_up,) = [one for one in lines(folder) if one["ending"] == "Lost"]
-    assert given_up["error"] == "given up after 3 workers were lost with it; the last time, its worker was lost"
+    assert given_up["error"] == "given up after it was lost 3 times; the last time, its worker was lost"
     # It is done, as far as the next session is concerned, unless it is asked for.
     again = QuickEngine()
     drive(folder, again)
@@ -235,12 +243,90 @@ def test_a_file_that_is_no_results_file_is_left_alone(tmp_path: Path, text: str)
     assert engine.taken == []
 
 
-def test_lines_of_items_that_are_not_in_this_batch_stay(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path, 4)
+def _opened(folder: Path) -> Mended:
+    """What is done to the results when the batch is begun again."""
+    ledger = Ledger(folder / "ledger.db")
+    Batch(batch_story.source_of(folder), ledger).prepare()
+    results = Results(folder / "results.jsonl", ledger)
+    results.close()
+    ledger.close()
+    return results.mended
+
+
+def test_lines_of_items_that_are_not_in_this_batch_stay_and_have_no_number(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, 0)
+    rows = [f"id {n},{n},word {n}\n" for n in range(1, 7)]
+    (folder / "rows.csv").write_text("id,n,word\n" + "".join(rows))
     drive(folder, QuickEngine())
-    (folder / "rows.csv").write_text("n,word\n1,word 1\n")
-    drive(folder, QuickEngine())
+    (folder / "rows.csv").write_text("id,n,word\n" + "".join(rows[-2:]))
+    assert _opened(folder) == Mended(moved=2, gone=4)
+    numbers = {one["item"]: one["number"] for one in lines(folder)}
+    assert numbers == {"id 1": None, "id 2": None, "id 3": None, "id 4": None, "id 5": 1, "id 6": 2}
+    before = (folder / "results.jsonl").read_bytes()
+    assert _opened(folder) == Mended(gone=4)
+    assert (folder / "results.jsonl").read_bytes() == before
+    # They come back with the rows, and nothing is run for it; also where the ledger is gone.
+    (folder / "rows.csv").write_text("id,n,word\n" + "".join(rows))
+    for path in folder.glob("ledger.*"):
+        path.unlink()
+    engine = QuickEngine()
+    drive(folder, engine)
+    assert engine.taken == []
+    assert {one["number"]: one["outputs"]["twice"] for one in lines(folder)} == {n: 2 * n for n in range(1, 7)}
+    assert _opened(folder) == Mended()
+
+
+def test_what_was_spent_on_attempts_that_are_done_again_is_spent(tmp_path: Path) -> None:
+    def costly(item: Item) -> Outcome:
+        return replace(answered(item), ending="Failed", error="it would not")
+
+    folder, engine = write_folder(tmp_path, 4), QuickEngine(costly, at_once=1)
+    told: list[str] = []
+    drive(folder, engine, rules=Rules(max_cost=1.4))
+    assert len(engine.taken) == 4
+    batch, _ = drive(folder, engine, rules=Rules(max_cost=1.4), retry_failed=True, tell=told.append)
+    assert (len(engine.taken), batch.cost_usd, told) == (6, 1.5, [])
+    assert batch.why is not None
+    batch, _ = drive(folder, engine, rules=Rules(max_cost=1.4), retry_failed=True, tell=told.append)
+    assert (len(engine.taken), batch.cost_usd) == (6, 1.5)
+    # Of what is not done again, the lines stay.
+    assert told == ["--max-cost $1.4 is spent: what failed is not done again"]
+    assert len(lines(folder)) == 2
+    batch, _ = drive(folder, QuickEngine(), rules=Rules(max_cost=10), retry_failed=True)
+    assert batch.cost_usd == 2.5
     check_complete(folder, 4)
+
+
+def test_a_ledger_of_the_first_version_knows_what_was_spent(tmp_path: Path) -> None:
+    folder, engine = write_folder(tmp_path, 3), QuickEngine()
+    drive(folder, QuickEngine())
+    with contextlib.closing(sqlite3.connect(folder / "ledger.db")) as old:
+        old.executescript("DROP TABLE spent; PRAGMA user_version = 1;")
+    batch, _ = drive(folder, engine, rules=Rules(max_cost=10))
+    assert (engine.taken, batch.cost_usd) == ([], 0.75)
+
+
+def test_an_attempt_that_was_lost_after_it_had_cost_something_counts(tmp_path: Path) -> None:
+    def answer(item: Item) -> Outcome:
+        made = answered(item)
+        return made if item.alone else replace(made, ending="Lost", error="its sandbox was lost")
+
+    folder = write_folder(tmp_path, 2)
+    batch, _ = drive(folder, QuickEngine(answer))
+    assert batch.cost_usd == 1.0
+    check_complete(folder, 2)
+    batch, _ = drive(folder, QuickEngine())
+    assert batch.cost_usd == 1.0
+
+
+def test_a_line_of_a_run_that_did_not_submit_has_its_reason(tmp_path: Path) -> None:
+    def answer(item: Item) -> Outcome:
+        return replace(failed(item), result={"reason": "it would not", "partial_outputs": {"twice": 2}})
+
+    folder = write_folder(tmp_path, 1)
+    drive(folder, QuickEngine(answer))
+    (line,) = lines(folder)
+    assert (line["error"], line["reason"], line["partial_outputs"]) == ("it would not", "it would not", {"twice": 2})
 
 
 def test_text_that_cannot_be_encoded_makes_a_line_all_the_same(tmp_path: Path) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.server
+import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, ClassVar
 
 import batch_story
 import psutil
@@ -104,8 +109,67 @@ def test_an_item_that_kills_its_workers_is_given_up_and_takes_nobody_with_it(
     assert batch.endings == {"Submitted": 3, "Extracted": 0, "Failed": 0, "Lost": 1}
     (given_up,) = [one for one in batch_story.lines(folder) if one["ending"] == "Lost"]
     assert given_up["item"] == "row 2"
-    assert "given up after 2 workers were lost with it" in given_up["error"]
+    assert "given up after it was lost 2 times" in given_up["error"]
     assert "SIGKILL" in given_up["error"]
+
+
+def _fork_server(worker: int) -> psutil.Process:
+    """The process that forks the kernels of a worker."""
+    for one in psutil.Process(worker).children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # a check that has ended
+            if "sandbox.zygote" in " ".join(one.cmdline()):
+                return one
+    raise LookupError("it has no fork server")
+
+
+class _Killer(http.server.BaseHTTPRequestHandler):
+    """A model that kills the fork server of whoever asks it first, and answers when all kernels are gone."""
+
+    engine: ClassVar[LocalEngine]
+    killed: ClassVar[list[int]] = []
+    one: ClassVar[threading.Lock] = threading.Lock()
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        with self.one:
+            if not self.killed:
+                (worker,) = self.engine.pids
+                server = _fork_server(worker)
+                family = [server, *server.children(recursive=True)]
+                self.killed.append(server.pid)
+                server.kill()
+                psutil.wait_procs(family, timeout=30)
+        answer = {"role": "assistant", "content": "```python\nSUBMIT(twice=2 * n)\n```"}
+        choices = [{"index": 0, "finish_reason": "stop", "message": answer}]
+        body = json.dumps({"id": "x", "object": "chat.completion", "created": 1, "model": "any", "choices": choices})
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        pass
+
+
+def test_an_item_whose_sandbox_was_killed_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", "sk-any")
+    _Killer.engine = engine = LocalEngine(Setting(traffic={}), workers=1, at_once=3)  # no answer from a cache
+    told: list[str] = []
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Killer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        base = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        model = {"main": {"model": "openai/any", "api_base": base, "api_key_env": "SOME_KEY"}}
+        task = batch_story.TASK.replace("{scripted: replies.yaml}", json.dumps(model))
+        folder = batch_story.write_folder(tmp_path / "zygote", 3, task=task)
+        batch, _ = batch_story.drive(folder, engine, tell=told.append)
+        server.shutdown()
+        engine.close()
+    assert len(_Killer.killed) == 1, batch_story.lines(folder)
+    assert batch.endings == {"Submitted": 3, "Extracted": 0, "Failed": 0, "Lost": 0}, batch_story.lines(folder)
+    batch_story.check_complete(folder, 3)
+    assert told
+    assert all("its sandbox on " in one and one.endswith("; it is run again") for one in told)
 
 
 def test_a_worker_that_is_stuck_is_ended_when_a_lease_does(engine: LocalEngine, tmp_path: Path) -> None:

@@ -209,3 +209,26 @@ def test_what_cannot_be_a_batch_is_said(tmp_path: Path) -> None:
         Source([folder / "rows.csv"])
     with pytest.raises(TaskError, match="exactly one"):
         Source([folder / "task.yaml", folder / "task.yaml"], folder / "rows.csv")
+
+
+def test_a_module_that_a_tool_imports_from_beside_the_task_counts(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, batch_story.TASK + "tools: [counting_tool:g]\n")
+    body = '    """Add."""\n    from counting_kit.deep import f\n    return f(x)\n'
+    (folder / "counting_tool.py").write_text(f"import json\ndef g(x: str) -> str:\n{body}")
+    (folder / "counting_kit").mkdir()
+    (folder / "counting_kit" / "__init__.py").write_text("")
+    (folder / "counting_kit" / "deep.py").write_text("from . import deeper\ndef f(x): return deeper.h(x)\n")
+    (folder / "counting_kit" / "deeper.py").write_text("def h(x): return x\n")
+    (folder / "unused.py").write_text("V = 1\n")
+
+    def digests() -> dict[str, str]:
+        return _digests(Source([folder / "task.yaml"], folder / "rows.csv"))
+
+    seen = [digests()]
+    (folder / "unused.py").write_text("V = 2\n")
+    assert digests() == seen[0]
+    for name in ("deeper.py", "deep.py", "__init__.py"):
+        file = folder / "counting_kit" / name
+        file.write_text(file.read_text() + "# changed\n")
+        seen.append(digests())
+    assert len({one["row 1"] for one in seen}) == 4
