@@ -196,8 +196,10 @@ class Zygote:
         try:
             self._ready.result(_START_SECONDS)
         except (KernelStartError, TimeoutError) as error:
-            self._stderr.seek(0)
-            said = self._stderr.read()[-4000:].decode("utf-8", "replace").strip()
+            said = ""
+            with contextlib.suppress(ValueError):  # closed by another thread, which has started a new one
+                self._stderr.seek(0)
+                said = self._stderr.read()[-4000:].decode("utf-8", "replace").strip()
             raise KernelStartError(f"the fork server did not start: {error or 'no answer'}\n{said}") from None
 
     def spawn(

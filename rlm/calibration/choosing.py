@@ -18,8 +18,8 @@ def scorer_of(confidence: Scorer | str | Path, accept_at: Mapping[str, float] | 
     scorer = load(confidence) if isinstance(confidence, str | Path) else confidence
     if accept_at is None:
         return scorer
-    if set(accept_at) != {"error"}:
-        raise ValueError(f"accept_at is {{'error': share}}, such as {{'error': 0.1}}, not {dict(accept_at)!r}")
+    if not isinstance(accept_at, Mapping) or set(accept_at) != {"error"}:
+        raise ValueError(f"accept_at is {{'error': share}}, such as {{'error': 0.1}}, not {accept_at!r}")
     if not isinstance(scorer, Calibrator):
         raise ValueError(
             "accept_at needs a calibrator: confidence='calibrator.json', as `rlm eval calibrate` writes it"

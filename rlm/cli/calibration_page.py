@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from .eval_tables import fits, table_of
 from .words import count
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ..calibration.chance import Difference
     from ..calibration.scored import Level
 
+_HELD_OUT = "on held-out samples"
 _COVERAGES = (0.25, 0.5, 0.75, 1.0)
 _WEIGHTS = 8
 
@@ -26,7 +28,7 @@ def page(report: Report, errors: Sequence[float], out: str, plot: str | None) ->
     verdict = Text("accepted", "bold green") if report.accepted else Text("refused", "bold red")
     parts: list[RenderableType] = [
         Rule(Text.assemble(("Calibrator", "bold"), " · ", verdict), align="left", style="dim"),
-        _measures(report),
+        _Measures(report),
         Text(""),
         Text.assemble("From fields to the whole answer: ", (report.way, "bold"), f" ({_ways(report)})"),
         _said("Brier score of fields", report.fields),
@@ -46,20 +48,37 @@ def page(report: Report, errors: Sequence[float], out: str, plot: str | None) ->
     return Group(*parts)
 
 
-def _measures(report: Report) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("on held-out samples", no_wrap=True)
-    for name in ("ECE", "Brier", "AUROC", *(f"error at {share:.0%}" for share in _COVERAGES)):
-        table.add_column(name, justify="right", no_wrap=True)
-    for level in ("fields", "answers"):
-        before: Level = getattr(report.before, level)
-        shown = count(len(before.scores), level[:-1])
-        table.add_row(Text(f"{shown}, {sum(before.rights) / len(before.rights):.0%} right", "bold"))
-        table.add_row("  formula", *_row(before))
-        for method, scored in report.methods.items():
-            style = "bold" if method == report.method else "dim"
-            table.add_row(Text(f"  {method}", style), *_row(getattr(scored, level)), style=style)
-    return table
+class _Measures:
+    """The measures before and after, of fields and of answers. In a narrow terminal, coverage is a table of its own."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        names, measured, errors = self._columns()
+        whole = {**names, **measured, **{f"error at {share}": cells for share, cells in errors.items()}}
+        if fits(whole, options.max_width):
+            yield table_of(whole, left=names)
+            return
+        yield table_of({**names, **measured}, left=names)
+        yield Text("")
+        yield table_of({"error at a coverage of": names[_HELD_OUT], **errors}, left=("error at a coverage of",))
+
+    def _columns(self) -> tuple[dict[str, list[Text]], dict[str, list[Text]], dict[str, list[Text]]]:
+        """What is measured, how good it is, and how much of what is accepted is wrong."""
+        report, rows = self._report, []
+        for level in ("fields", "answers"):
+            before: Level = getattr(report.before, level)
+            shown = count(len(before.scores), level[:-1])
+            right = f"{shown}, {sum(before.rights) / len(before.rights):.0%} right"
+            rows.append((Text(right, "bold"), [Text("")] * (3 + len(_COVERAGES))))
+            rows.append((Text("  formula"), [Text(one) for one in _row(before)]))
+            for method, scored in report.methods.items():
+                style = "bold" if method == report.method else "dim"
+                rows.append((Text(f"  {method}", style), [Text(one, style) for one in _row(getattr(scored, level))]))
+        heads = ("ECE", "Brier", "AUROC", *(f"{share:.0%}" for share in _COVERAGES))
+        columns = [(head, [cells[at] for _, cells in rows]) for at, head in enumerate(heads)]
+        return {_HELD_OUT: [name for name, _ in rows]}, dict(columns[:3]), dict(columns[3:])
 
 
 def _row(level: Level) -> list[str]:
@@ -87,7 +106,7 @@ def _rules(calibrator: Calibrator, errors: Sequence[float]) -> Table:
     from ..calibration import NoRule
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("accept_at error", "threshold", "accepts", "wrong among these", "at most"):
+    for name in ("accept_at error", "threshold", "accepts", "wrong", "at most"):
         table.add_column(name, justify="right", no_wrap=True)
     for error in errors:
         try:

@@ -34,6 +34,7 @@ def command(first: Path, second: Path, resamples: int, seed: int, as_json: bool)
     if as_json:
         click.echo(json.dumps(found.to_dict()))
         return
-    from .eval_pages import comparison_page, show
+    from .eval_comparison import comparison_page
+    from .eval_pages import show
 
     show(comparison_page(found, resamples))

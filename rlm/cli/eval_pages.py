@@ -1,7 +1,8 @@
-"""Evaluations for people, in a terminal: a summary, two logs compared, a list of logs."""
+"""Evaluations for people, in a terminal: a summary, a list of logs."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,27 +12,27 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from .eval_tables import Columns, fits, fitting, table_of
 from .recorded import STYLES, about
 from .words import clean, count, duration, money, one_line
 
 if TYPE_CHECKING:
-    from ..evals.comparing import Comparison, Difference, Pair
     from ..evals.log import EvalLog
     from ..evals.summary import Estimate, Summary
     from ..evals.summary import Group as Entries
 
-_CHANGED = 10
 _NONE = "-"
-_SETTING = 60
 _ERROR = 200
-_FEW = 10
+_ENDINGS = ("Submitted", "Extracted", "Failed")
+_LESS = ("all right", "tokens", "time", "cost", "submitted", "extracted", "too long", "samples", "length")
+"""Columns that a narrow terminal does without, these first."""
 
 
 def show(page: RenderableType, output: Any = None) -> None:
     """Print a page, without spaces at the ends of lines."""
     target = output if output is not None else sys.stdout
     console = Console(file=target, highlight=False)
-    if not console.is_terminal:
+    if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = 120
     with console.capture() as captured:
         console.print(page)
@@ -60,8 +61,10 @@ def summary_page(header: Mapping[str, Any], summary: Summary) -> RenderableType:
     title = Text.assemble(("Evaluation", "bold"), f" · {clean(', '.join(models))}")
     if header.get("baseline"):
         title.append(f" · {header['baseline']} prompting, no REPL", "yellow")
-    parts: list[RenderableType] = [Rule(title, align="left", style="dim"), _Scores(rows), Text("")]
-    parts.append(_facts(summary.all, summary.total, header))
+    scores = _Scores(rows)
+    parts: list[RenderableType] = [Rule(title, align="left", style="dim"), scores, Text("")]
+    parts.append(_facts(summary.all, summary, header))
+    parts += [Text(""), _Note(scores)]
     return Group(*parts, *_tiers(summary.all))
 
 
@@ -79,32 +82,63 @@ class _Scores:
 
     def __init__(self, rows: Sequence[Entries]) -> None:
         self._rows = rows
+        self._epochs = max(max(row.passes, default=1) for row in rows)
+
+    def columns(self, width: int) -> Columns:
+        """The cells of each column that there is room for, by its heading."""
+        told = self._all({"endings": [_endings(row) for row in self._rows]})
+        return told if fits(told, width) else fitting(self._all(self._counted()), width, _LESS)
+
+    def _all(self, endings: Columns) -> dict[str, Sequence[Text]]:
+        rows = self._rows
+        suites = [Text(clean(row.suite)) if row.suite is not None else Text("all", "bold") for row in rows]
+        made: dict[str, Sequence[Text]] = {"suite": suites}
+        made["length"] = [Text(length_text(one.length) if one.suite is not None else "") for one in rows]
+        made["samples"] = [Text(f"{row.samples:,}") for row in rows]
+        made["score"] = [_estimate(row.score, "bold") for row in rows]
+        made["all right"] = [_estimate(row.right) for row in rows]
+        if self._epochs > 1:
+            made[f"pass^{self._epochs}"] = [_pass(row, self._epochs) for row in rows]
+        made |= endings
+        made["tokens"] = [Text(f"{(row.tokens_in + row.tokens_out) / row.tries:,.0f}") for row in rows]
+        made["cost"] = [_cost(row) for row in rows]
+        made["time"] = [Text(duration(row.seconds / row.tries)) for row in rows]
+        return made
+
+    def _counted(self) -> dict[str, Sequence[Text]]:
+        """The endings as columns of their own, where words would not fit."""
+        made: dict[str, Sequence[Text]] = {}
+        for ending in (one for one in _ENDINGS if any(row.endings.get(one) for row in self._rows)):
+            style = STYLES[ending.lower()].removeprefix("bold ")
+            made[ending.lower()] = [Text(f"{row.endings.get(ending, 0):,}", style) for row in self._rows]
+        if any(row.too_long for row in self._rows):
+            made["too long"] = [Text(f"{row.too_long:,}", "dim") for row in self._rows]
+        return made
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        wide = options.max_width >= 100
-        epochs = max(max(row.passes, default=1) for row in self._rows)
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        table.add_column("suite", no_wrap=True)
-        passes = [f"pass^{epochs}"] if epochs > 1 else []
-        for name in ("length", "samples", "score", *(["all right"] if wide else []), *passes):
-            table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("endings")
-        for name in ("tokens", "cost", "time") if wide else ("cost", "time"):
-            table.add_column(name, justify="right", no_wrap=True)
-        for row in self._rows:
-            table.add_row(*_score_row(row, epochs, wide))
-        yield table
+        yield table_of(self.columns(options.max_width), left=("suite", "endings"))
 
 
-def _score_row(row: Entries, epochs: int, wide: bool) -> list[RenderableType]:
-    cells: list[RenderableType] = [Text(clean(row.suite)) if row.suite is not None else Text("all", "bold")]
-    cells += [length_text(row.length) if row.suite is not None else "", f"{row.samples:,}"]
-    cells += [_estimate(row.score, "bold"), *([_estimate(row.right)] if wide else [])]
-    if epochs > 1:
-        cells.append(_estimate(row.passes[epochs]) if epochs in row.passes else Text(_NONE, "dim"))
-    cells += [_endings(row), *([f"{(row.tokens_in + row.tokens_out) / row.tries:,.0f}"] if wide else [])]
-    cells.append(Text(_NONE, "dim") if row.cost_usd is None else money(row.cost_usd / row.tries))
-    return [*cells, duration(row.seconds / row.tries)]
+class _Note:
+    """What the columns are, as far as they are shown."""
+
+    def __init__(self, scores: _Scores) -> None:
+        self._scores = scores
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        shown = self._scores.columns(options.max_width)
+        *others, last = [name for name in ("tokens", "cost", "time") if name in shown] or [""]
+        means = f"{', '.join(others)} and {last}" if others else last
+        said = f" {means.capitalize()} {'are means' if others else 'is the mean'} of a run." if means else ""
+        yield Text(f"± is one standard error, over samples.{said}", "dim")
+
+
+def _pass(row: Entries, k: int) -> Text:
+    return _estimate(row.passes[k]) if k in row.passes else Text(_NONE, "dim")
+
+
+def _cost(row: Entries) -> Text:
+    return Text(_NONE, "dim") if row.cost_usd is None else Text(money(row.cost_usd / row.tries))
 
 
 def _estimate(one: Estimate, style: str = "") -> Text:
@@ -114,7 +148,7 @@ def _estimate(one: Estimate, style: str = "") -> Text:
 
 def _endings(row: Entries) -> Text:
     parts = Text("")
-    for name in ("Submitted", "Extracted", "Failed"):
+    for name in _ENDINGS:
         if row.endings.get(name):
             parts.append(" · " if parts else "", "dim")
             parts.append(f"{row.endings[name]:,} {name.lower()}", STYLES[name.lower()].removeprefix("bold "))
@@ -123,17 +157,18 @@ def _endings(row: Entries) -> Text:
     return parts
 
 
-def _facts(group: Entries, total: int, header: Mapping[str, Any]) -> RenderableType:
+def _facts(group: Entries, summary: Summary, header: Mapping[str, Any]) -> RenderableType:
     cost = "unknown" if group.cost_usd is None else money(group.cost_usd)
     if group.cost_usd is not None and group.unpriced_calls:
         cost += f" (not counting {count(group.unpriced_calls, 'call')})"
-    tries = f"{group.tries:,} of {total:,}" + (f", {header['epochs']} epochs" if header["epochs"] > 1 else "")
+    tries = f"{group.tries:,} of {summary.total:,}" + (f", {header['epochs']} epochs" if header["epochs"] > 1 else "")
     passes = ", ".join(f"k={k} {one.mean:.3f}" for k, one in group.passes.items()) if len(group.passes) > 1 else None
     fields = ", ".join(f"{clean(name)} {mean:.3f}" for name, mean in group.fields.items())
     errors = group.errors - group.too_long
     calls = count(group.llm_calls, "LLM call")
     used = f"{group.tokens_in:,} tokens read, {group.tokens_out:,} written; {calls} from the code"
     too_long = Text(f"{count(group.too_long, 'input')} did not fit; they score 0", "yellow")
+    more = (summary.spent_usd or 0) > (group.cost_usd or 0)
     rows: list[tuple[str, RenderableType | None]] = [
         ("runs", Text(tries)),
         ("outputs", Text(fields) if len(group.fields) > 1 else None),
@@ -143,89 +178,9 @@ def _facts(group: Entries, total: int, header: Mapping[str, Any]) -> RenderableT
         *(("", Text(f"{times:,} x {one_line(said, _ERROR)}", "dim")) for said, times in group.said.items()),
         ("used", Text(used)),
         ("cost", Text(f"{cost}, in {duration(group.seconds)} of runs")),
-        ("", Text("± is one standard error, over samples. Tokens, cost and time are means of a run.", "dim")),
+        ("", Text(f"{money(summary.spent_usd or 0)} with runs that were tried again") if more else None),
     ]
     return about(rows)
-
-
-# Two logs ----------------------------------------------------------------------------------------------------------
-
-
-def comparison_page(found: Comparison, resamples: int) -> RenderableType:
-    """How much better the second log is, and on which samples."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("suite", no_wrap=True)
-    for name in ("length", "samples", "A", "B", "B - A", "95% interval", "B better"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in (*found.groups, *([found.all] if len(found.groups) != 1 else [])):
-        table.add_row(*_difference(row))
-    names = about([("A", Text(clean(found.first))), ("B", Text(clean(found.second)))])
-    parts: list[RenderableType] = [names, *_settings(found), Text(""), table, Text("")]
-    parts.append(Text(verdict(found.all), "bold"))
-    for title, pairs, style in (("Better in B", found.better, "green"), ("Worse in B", found.worse, "red")):
-        if pairs:
-            parts += [Text(""), Rule(Text(f"{title}: {len(pairs):,}", style), align="left", style="dim"), _pairs(pairs)]
-    left = [f"{many:,} only in {name}" for many, name in ((found.only_first, "A"), (found.only_second, "B")) if many]
-    if left:
-        parts += [Text(""), Text(f"Left out: {count_samples(found)}, {' and '.join(left)}.", "yellow")]
-    parts += [Text(""), Text(f"Paired bootstrap over samples, {resamples:,} resamples.", "dim")]
-    return Group(*parts)
-
-
-def verdict(one: Difference) -> str:
-    """The comparison in one sentence."""
-    if one.low > 0 or one.high < 0:
-        better, worse = ("B", "A") if one.difference > 0 else ("A", "B")
-        said = f"{better} is better than {worse} by {abs(one.difference):.3f}: the interval does not reach 0."
-        return said if one.samples >= _FEW else f"{said} With so few samples it is too narrow; run more."
-    return "No difference is shown: the interval reaches 0."
-
-
-def count_samples(found: Comparison) -> str:
-    """How many samples are left out."""
-    return count(found.only_first + found.only_second, "sample")
-
-
-def _difference(row: Difference) -> list[RenderableType]:
-    style = "green" if row.low > 0 else "red" if row.high < 0 else ""
-    return [
-        Text(clean(row.suite)) if row.suite is not None else Text("all", "bold"),
-        length_text(row.length) if row.suite is not None or row.length is not None else "",
-        f"{row.samples:,}",
-        f"{row.first:.3f}",
-        f"{row.second:.3f}",
-        Text(f"{row.difference:+.3f}", f"bold {style}"),
-        Text(f"{row.low:+.3f} to {row.high:+.3f}"),
-        f"{row.better:.1%}",
-    ]
-
-
-def _settings(found: Comparison) -> list[RenderableType]:
-    if not found.settings:
-        return []
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("differs", "A", "B"):
-        table.add_column(name, overflow="fold")
-    for name, one, other in found.settings:
-        table.add_row(clean(name), one_line(_said(one), _SETTING), one_line(_said(other), _SETTING))
-    return [Text(""), table]
-
-
-def _said(value: Any) -> str:
-    return "none" if value is None or value == "" or value == {} else str(value)
-
-
-def _pairs(pairs: Sequence[Pair]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-    for _ in range(4):
-        table.add_column(no_wrap=True)
-    for pair in pairs[:_CHANGED]:
-        runs = (f"run {clean(one.runs[0])}" if one.runs else "" for one in (pair.first, pair.second))
-        scores = f"{pair.first.score:.3f} → {pair.second.score:.3f}"
-        table.add_row(Text(clean(pair.sample_id)), scores, *(Text(one, "dim") for one in runs))
-    if len(pairs) > _CHANGED:
-        table.add_row(Text(f"and {len(pairs) - _CHANGED:,} more (--json has all)", "dim"))
-    return table
 
 
 # Logs --------------------------------------------------------------------------------------------------------------

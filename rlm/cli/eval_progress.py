@@ -22,10 +22,11 @@ _LINES = 20
 class Progress:
     """What is known so far."""
 
-    def __init__(self, done: Sequence[Entry], total: int) -> None:
+    def __init__(self, done: Sequence[Entry], total: int, others: Sequence[Entry] = ()) -> None:
+        """`others` are in the log and do not count any more; what they cost does."""
         self.total, self.tries, self.scores = total, len(done), sum(one.score for one in done)
-        self.cost = sum(one.usage.get("cost_usd") or 0.0 for one in done)
-        self.priced = any(one.usage.get("cost_usd") is not None for one in done)
+        costs = [cost for one in (*done, *others) if (cost := one.usage.get("cost_usd")) is not None]
+        self.cost, self.priced = sum(costs), bool(costs)
         self.errors = sum(one.error is not None for one in done)
         self._before, self._began = self.tries, time.monotonic()
 
@@ -69,8 +70,8 @@ class _Lines(Progress):
 class _Bar(Progress):
     """Moves a bar."""
 
-    def __init__(self, done: Sequence[Entry], total: int, bar: Any, name: str) -> None:
-        super().__init__(done, total)
+    def __init__(self, done: Sequence[Entry], total: int, others: Sequence[Entry], bar: Any, name: str) -> None:
+        super().__init__(done, total, others)
         self._bar = bar
         self._task = bar.add_task(name, total=total, completed=self.tries, said=str(self))
 
@@ -85,13 +86,15 @@ class _Bar(Progress):
 
 
 @contextlib.contextmanager
-def progress_of(header: Mapping[str, Any], done: Sequence[Entry], total: int, quiet: bool) -> Iterator[Progress]:
+def progress_of(
+    header: Mapping[str, Any], done: Sequence[Entry], total: int, others: Sequence[Entry], quiet: bool
+) -> Iterator[Progress]:
     """The progress of an evaluation, shown on standard error as well as that can be."""
     if quiet:
-        yield Progress(done, total)
+        yield Progress(done, total, others)
         return
     if not sys.stderr.isatty():
-        yield _Lines(done, total)
+        yield _Lines(done, total, others)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
@@ -106,4 +109,4 @@ def progress_of(header: Mapping[str, Any], done: Sequence[Entry], total: int, qu
     )
     names = ", ".join(one["name"] for one in header["suites"])
     with Bars(*columns, console=Console(stderr=True), transient=True, expand=True) as bars:
-        yield _Bar(done, total, bars, names if len(names) <= 30 else f"{len(header['suites'])} suites")
+        yield _Bar(done, total, others, bars, names if len(names) <= 30 else f"{len(header['suites'])} suites")

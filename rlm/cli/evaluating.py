@@ -7,7 +7,7 @@ import contextlib
 import json
 import shlex
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,8 @@ class _How:
 
     interrupted: bool = False
     hopeless: str | None = None
+    left: int = 0
+    """Runs that were not begun, since enough was spent."""
 
 
 def evaluate(
@@ -88,19 +90,20 @@ def _run(
     done = {entry.key for entry in before.entries}
     work: Iterator[Work]
     if only is None:
-        work, kept = running.missing(evaluation, done), before.entries
+        work, kept, others = running.missing(evaluation, done), before.entries, before.replaced
         todo = before.expected - len(done)
     else:
         work, kept = running.only(evaluation, only), tuple(one for one in before.entries if one.key not in only)
-        todo = len(only)
+        todo, others = len(only), (*before.replaced, *(one for one in before.entries if one.key in only))
     said = f"{count(todo, 'run')} to do" + (f", {len(kept):,} done before" if kept else "")
     click.echo(f"Log: {writer.folder} ({said})", err=True)
     recorder = everyday()
     most = options["max_cost"]
-    with progress_of(before.header, kept, len(kept) + todo, options["quiet"]) as progress:
+    with progress_of(before.header, kept, len(kept) + todo, others, options["quiet"]) as progress:
         watched = most is not None and costs_money(evaluation.settings.check())
         unpriced = Unpriced(watched, progress.say)
-        unpriced.look("runs before", {"unpriced_calls": sum(one.usage.get("unpriced_calls") or 0 for one in kept)})
+        earlier = sum(one.usage.get("unpriced_calls") or 0 for one in (*kept, *others))
+        unpriced.look("runs before", {"unpriced_calls": earlier})
 
         def finished(entry: Entry) -> None:
             with _room(writer.folder):
@@ -116,6 +119,9 @@ def _run(
             lambda: most is not None and progress.cost >= most,
         )
         how = asyncio.run(_drive(pool, work)) if todo else _How()
+        left = progress.total - progress.tries
+        if left and most is not None and progress.cost >= most:
+            how = replace(how, left=left)
     if isinstance(recorder, TraceWriter):
         recorder.flush(_FLUSH_S)
     return how, read_log(writer.folder)
@@ -139,12 +145,13 @@ def _say_how(how: _How, log: EvalLog, again: str, options: Mapping[str, Any]) ->
     if how.interrupted:
         click.echo(f"Interrupted. {done}; nothing of it is lost.\nTo go on: {again}", err=True)
         return exits.INTERRUPTED
-    if not log.complete:
-        if options["max_cost"] is not None:
-            spent = f"Stopped: ${options['max_cost']:g} is spent (--max-cost)."
-            click.echo(f"{spent} {done}.\nTo go on, with a larger --max-cost: {again}", err=True)
-        else:  # a part of it was run again
-            click.echo(f"{done}. The command that began it does the rest.", err=True)
+    if how.left:
+        spent = f"Stopped: ${options['max_cost']:g} is spent (--max-cost)."
+        left = f"{count(how.left, 'run')} {'was' if how.left == 1 else 'were'} not begun"
+        click.echo(f"{spent} {done}. {left}.\nTo go on, with a larger --max-cost: {again}", err=True)
+        return exits.NO_ANSWER
+    if not log.complete:  # a part of it was run again
+        click.echo(f"{done}. The command that began it does the rest.", err=True)
         return exits.NO_ANSWER
     broken = [one for one in log.entries if one.error is not None and not one.too_long]
     if broken:

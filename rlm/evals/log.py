@@ -106,6 +106,9 @@ class EvalLog:
     entries: tuple[Entry, ...]
     """The last of each sample and epoch, in the order in which they were first finished."""
 
+    replaced: tuple[Entry, ...] = ()
+    """Those that a later one of the same sample and epoch has taken the place of: they cost something, too."""
+
     @property
     def name(self) -> str:
         """What to call it."""
@@ -167,9 +170,12 @@ def read_log(folder: str | Path) -> EvalLog:
     path = Path(folder)
     header = read_header(path)
     latest: dict[tuple[str, int], Entry] = {}
+    replaced = []
     for entry in read_entries(path):
+        if entry.key in latest:
+            replaced.append(latest[entry.key])
         latest[entry.key] = entry
-    return EvalLog(path, header, tuple(latest.values()))
+    return EvalLog(path, header, tuple(latest.values()), tuple(replaced))
 
 
 def read_header(folder: Path) -> dict[str, Any]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+import json
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import sandbox
 
 from ..repl.events import Observer, all_of, ignore
 from ..results import ExecutionResult, Failed, Submitted
@@ -20,9 +24,13 @@ from .scoring import score
 from .tiers import TierWatch
 
 if TYPE_CHECKING:
-    from ..tasks import ModelSpec
+    from ..tasks import ModelSpec, Task
 
 Work = tuple[Sample, int]
+
+_NO_KERNEL = "sandbox:KernelStartError"
+_STARTS = 3
+_MOMENT_S = 0.2
 
 
 class CannotGoOn(Exception):
@@ -96,22 +104,42 @@ async def run_sample(evaluation: Evaluation, sample: Sample, epoch: int, *, obse
     except Exception as error:  # before the run began: its inputs, a script that is gone
         result, causes.last = Failed(f"{type(error).__name__}: {error}"), f"fault:{type(error).__name__}"
     cause = causes.last if isinstance(result, Failed) else None
-    if cause in HOPELESS:
+    if cause in HOPELESS and not (cause == _NO_KERNEL and await asyncio.to_thread(_kernel_starts, task)):
         raise CannotGoOn(str(result.reason))  # type: ignore[union-attr]
     return replace(_entry(sample, epoch, result, cause, time.monotonic() - began), tiers=tiers.by_signature)
 
 
+def _kernel_starts(task: Task) -> bool:
+    """Whether a kernel can be started here: if so, one that did not start was the trouble of one run.
+
+    A fork server that was killed takes a moment to be gone; then the pool starts a new one.
+    """
+    for again in range(_STARTS):
+        time.sleep(_MOMENT_S * again)
+        with contextlib.suppress(sandbox.SandboxError):
+            sandbox.default_pool().take(task.isolation, task.limits).close()
+            return True
+    return False
+
+
 def _entry(sample: Sample, epoch: int, result: ExecutionResult[Any], cause: str | None, seconds: float) -> Entry:
-    told = result.to_dict()
-    scored = score(sample, told.get("outputs"))
     reason = None if isinstance(result, Submitted) else str(result.reason)
+    error = None if cause is None else f"{cause}: {reason}"
+    outputs = None
+    try:
+        outputs = result.to_dict().get("outputs")
+        json.dumps(outputs, allow_nan=False)  # can it be written down?
+        scored = score(sample, outputs)
+    except Exception as problem:  # an answer that nobody thought of must not end the others
+        outputs, scored = None, score(sample, None)
+        error = error or f"scoring:{type(problem).__name__}: {problem}"
     return Entry(
         sample_id=sample.id,
         suite=sample.suite,
         length=sample.length,
         epoch=epoch,
         ending=type(result).__name__,
-        outputs=told.get("outputs"),
+        outputs=outputs,
         expected=sample.expected,
         scores=dict(scored.fields),
         score=scored.total,
@@ -120,7 +148,7 @@ def _entry(sample: Sample, epoch: int, result: ExecutionResult[Any], cause: str 
         run_id=result.run_id or None,
         usage=result.usage.to_dict(),
         seconds=seconds,
-        error=None if cause is None else f"{cause}: {reason}",
+        error=error,
         reason=reason,
     )
 

@@ -7,14 +7,13 @@ wrong values in it.
 from __future__ import annotations
 
 import math
-import unicodedata
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from .same import key_of, matched, number_of, same
 from .sample import Sample
 
 Scorer = Callable[[Any, Any], float]
@@ -50,37 +49,43 @@ def scorer(name: str) -> Scorer:
 
 
 def exact(expected: Any, given: Any) -> float:
-    """1 for the same value. Case, spaces and a full stop at the end of a text do not matter."""
-    return float(normal(expected) == normal(given))
+    """1 for the same value: see `rlm.evals.same`."""
+    return float(same(expected, given))
 
 
 def number(expected: Any, given: Any) -> float:
     """`0.75 ** |expected - given|`: a count that is off by one still scores 0.75."""
-    values = [normal(expected), normal(given)]
-    if not all(isinstance(value, float) and math.isfinite(value) for value in values):
+    one, other = number_of(expected), number_of(given)
+    if one is None or other is None:
         return 0.0
-    return float(0.75 ** abs(values[0] - values[1]))
+    try:
+        apart = float(abs(one - other))
+    except OverflowError:  # so many digits that no float holds them
+        return 0.0
+    return 0.75**apart if math.isfinite(apart) else 0.0
 
 
 def same_items(expected: Any, given: Any) -> float:
     """1 for the same items in any order, each as often."""
-    if not isinstance(expected, list) or not isinstance(given, list):
+    if not isinstance(expected, list) or not isinstance(given, list) or len(expected) != len(given):
         return 0.0
-    return float(_counted(expected) == _counted(given))
+    return float(matched(expected, given) == len(expected))
 
 
 def items_f1(expected: Any, given: Any) -> float:
     """F1 over items in any order: what is missing and what is too much both cost."""
     if not isinstance(expected, list) or not isinstance(given, list):
         return 0.0
-    return _f1({*_counted(expected)}, {*_counted(given)})
+    one, other = ({key_of(item): item for item in items} for items in (expected, given))
+    return _f1(len(one), len(other), matched([*one.values()], [*other.values()]))
 
 
 def pairs_f1(expected: Any, given: Any) -> float:
     """F1 over pairs, each of which is the same in both orders."""
     if not isinstance(expected, list) or not isinstance(given, list):
         return 0.0
-    return _f1({_pair(one) for one in expected}, {_pair(one) for one in given})
+    one, other = ({_pair_key(pair): pair for pair in pairs} for pairs in (expected, given))
+    return _f1(len(one), len(other), matched([*one.values()], [*other.values()], _same_pair, ordered=False))
 
 
 def values(expected: Any, given: Any) -> float:
@@ -102,46 +107,22 @@ SCORERS: dict[str, Scorer] = {
 }
 
 
-def normal(value: Any) -> Any:
-    """A value in the form in which it is compared: numbers as numbers, texts without what does not matter."""
-    if isinstance(value, bool):
-        return str(value).lower()  # otherwise True would be 1
-    if value is None:
-        return value
-    if isinstance(value, int | float):
-        return _rounded(float(value))
-    if isinstance(value, str):
-        text = " ".join(unicodedata.normalize("NFKC", value).casefold().split()).strip("\"'`").rstrip(".")
-        try:
-            return _rounded(float(text.replace(",", "")))
-        except ValueError:
-            return text
-    if isinstance(value, list | tuple):
-        return tuple(normal(one) for one in value)
-    if isinstance(value, Mapping):
-        return tuple(sorted(((str(key), normal(one)) for key, one in value.items()), key=repr))
-    return str(value)
+def _pair_key(pair: Any) -> Hashable:
+    return tuple(sorted(map(key_of, pair), key=repr)) if _is_pair(pair) else key_of(pair)
 
 
-def _rounded(value: float) -> float:
-    return round(value, 6) if math.isfinite(value) else value
+def _same_pair(expected: Any, given: Any) -> bool:
+    if not _is_pair(expected) or not _is_pair(given):
+        return False
+    return same(expected, given) or same(expected, given[::-1])
 
 
-def _counted(items: list[Any]) -> Counter[Any]:
-    return Counter(normal(one) for one in items)
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 2
 
 
-def _pair(value: Any) -> Any:
-    if isinstance(value, list | tuple) and len(value) == 2:
-        return tuple(sorted((normal(one) for one in value), key=repr))
-    return ("no pair", repr(value))
-
-
-def _f1(expected: set[Any], given: set[Any]) -> float:
-    if not expected and not given:
-        return 1.0
-    hits = len(expected & given)
-    return 2 * hits / (len(expected) + len(given))
+def _f1(expected: int, given: int, hits: int) -> float:
+    return 2 * hits / (expected + given) if expected or given else 1.0
 
 
 def _compared(expected: Any, given: Any) -> tuple[int, int]:
@@ -159,7 +140,7 @@ def _compared(expected: Any, given: Any) -> tuple[int, int]:
         return _compared_lists(expected, given)
     if isinstance(expected, Mapping | list) or isinstance(given, Mapping | list):
         return int(expected == given), max(_size(expected), _size(given))
-    return int(normal(expected) == normal(given)), 1
+    return int(same(expected, given)), 1
 
 
 def _compared_lists(expected: list[Any], given: list[Any]) -> tuple[int, int]:

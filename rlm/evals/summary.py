@@ -73,6 +73,8 @@ class Summary:
 
     all: Group | None
     groups: tuple[Group, ...]
+    spent_usd: float | None
+    """What the log has cost in all, runs that were replaced by later ones included."""
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as plain JSON values."""
@@ -82,10 +84,11 @@ class Summary:
 def summarize(log: EvalLog) -> Summary:
     """The summary of a log as far as it has come."""
     entries, own = log.entries, log.own_suites
-    suites = list(dict.fromkeys(one.suite for one in entries))
+    suites = list(dict.fromkeys([*(str(one["name"]) for one in log.header["suites"]), *(one.suite for one in entries)]))
     by = grouped(entries, lambda one: (one.suite, None if one.suite in own else one.length))
     groups = tuple(_group(by[key], *key) for key in sorted(by, key=lambda key: (suites.index(key[0]), key[1] or 0)))
-    return Summary(log.expected, _group(entries, None, None) if entries else None, groups)
+    spent = _cost([*entries, *log.replaced])
+    return Summary(log.expected, _group(entries, None, None) if entries else None, groups, spent)
 
 
 def grouped(entries: Iterable[Entry], key: Callable[[Entry], K]) -> dict[K, list[Entry]]:
@@ -119,7 +122,6 @@ def passes(tries: Sequence[Sequence[bool]], most: int) -> dict[int, Estimate]:
 
 def _group(entries: Sequence[Entry], suite: str | None, length: int | None) -> Group:
     samples = list(grouped(entries, lambda one: one.sample_id).values())
-    costs = [cost for one in entries if (cost := one.usage.get("cost_usd")) is not None]
     right = [[one.right for one in tries] for tries in samples]
     return Group(
         suite=suite,
@@ -133,7 +135,7 @@ def _group(entries: Sequence[Entry], suite: str | None, length: int | None) -> G
         endings=dict(Counter(one.ending for one in entries)),
         errors=sum(one.error is not None for one in entries),
         too_long=sum(one.too_long for one in entries),
-        cost_usd=math.fsum(costs) if costs else None,
+        cost_usd=_cost(entries),
         unpriced_calls=_used(entries, "unpriced_calls"),
         tokens_in=_used(entries, "tokens_in"),
         tokens_out=_used(entries, "tokens_out"),
@@ -152,6 +154,11 @@ def _fields(entries: Sequence[Entry]) -> dict[str, float]:
         for name, value in one.scores.items():
             found.setdefault(name, []).append(value)
     return {name: math.fsum(values) / len(values) for name, values in found.items()}
+
+
+def _cost(entries: Iterable[Entry]) -> float | None:
+    costs = [cost for one in entries if (cost := one.usage.get("cost_usd")) is not None]
+    return math.fsum(costs) if costs else None
 
 
 def _used(entries: Iterable[Entry], name: str) -> int:

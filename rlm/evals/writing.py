@@ -26,6 +26,7 @@ class LogWriter:
         self.folder = folder
         self._scrubber = Scrubber()
         folder.mkdir(parents=True, exist_ok=True)
+        _refuse_others(folder)
         self._file = os.open(folder / SAMPLES, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             self._lock()
@@ -97,6 +98,15 @@ def write_whole(path: Path, value: Mapping[str, Any]) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _refuse_others(folder: Path) -> None:
+    """Raise if a directory holds something, but no log: a log is not written in between."""
+    others = sorted(one.name for one in folder.iterdir() if not one.name.startswith("."))
+    begun = any((folder / name).exists() for name in (HEADER, SAMPLES))
+    if others and not begun:
+        shown = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
+        raise LogError(f"{folder} is no log, and there are other files in it ({shown}); use a directory of its own")
 
 
 def _same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:

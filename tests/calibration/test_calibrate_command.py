@@ -56,6 +56,21 @@ def test_a_calibrator_is_written_with_what_it_rests_on(tmp_path: Path, capfd: py
     assert len(list(picture.iter("{http://www.w3.org/2000/svg}polyline"))) == 2 * (3 + 2)
 
 
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_no_number_is_cut_in_a_narrow_terminal(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    log = write_log(tmp_path / "log", entries_of(make_answers(telling, 240, fields=(1, 2))))
+    code, said, _ = run(capfd, str(log), "--out", str(tmp_path / "c.json"))
+    assert code == 0
+    assert max(map(len, said.splitlines())) <= width
+    assert "…" not in said
+    logistic = [line.split() for line in said.splitlines() if line.startswith("  logistic")]
+    assert [len(cells) - 1 for cells in logistic] == ([7, 7] if width == 120 else [3, 3, 4, 4])
+    assert "accept_at error  threshold  accepts  wrong  at most" in said
+
+
 def test_one_that_does_not_help_is_refused_and_not_written(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     log = write_log(tmp_path / "log", entries_of(make_answers(honest, 200)))
     out = tmp_path / "c.json"

@@ -96,6 +96,8 @@ def test_a_scorer_is_a_function_or_a_file_and_only_a_calibrator_has_a_rule(
         scorer_of(score, {"error": 0.1})
     with pytest.raises(ValueError, match=r"accept_at is \{'error': share\}"):
         scorer_of(calibrator, {"errors": 0.1})
+    with pytest.raises(ValueError, match=r"accept_at is \{'error': share\}, such as \{'error': 0.1\}, not 0.1"):
+        scorer_of(calibrator, 0.1)  # type: ignore[arg-type]
     with pytest.raises(NoRule):
         scorer_of(calibrator, {"error": 0.0001})
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from eval_logs import entry, write
 
-from rlm.cli.eval_pages import verdict
+from rlm.cli.eval_comparison import verdict
 from rlm.evals.comparing import Comparison, compare
 from rlm.evals.log import LogError, read_log
 

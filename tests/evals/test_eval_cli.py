@@ -175,6 +175,42 @@ def test_it_stops_when_the_money_is_spent(tmp_path: Path, capsys: pytest.Capture
     assert say(*command, "--max-cost", "1") == exits.ANSWERED
 
 
+def test_what_was_spent_on_replaced_runs_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task, samples, log = settings(tmp_path), suite(tmp_path, 3), tmp_path / "log"
+    assert say("eval", "run", samples, "--task", task, "--log", log, "-q") == exits.ANSWERED
+    whole: list[dict[str, Any]] = [json.loads(one) for one in lines_of(log)]
+    failed = {
+        "ending": "Failed",
+        "score": 0.0,
+        "error": "model:rate: busy",
+        "outputs": None,
+        "usage": {"cost_usd": 2.0},
+    }
+    lines = [{**whole[0], **failed}, {**whole[0], **failed}, whole[1]]  # tried twice; the third sample is missing
+    (log / "samples.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    capsys.readouterr()
+    assert say("eval", "retry", log, "--max-cost", "3", "-q") == exits.NO_ANSWER
+    out, said = capsys.readouterr()
+    assert "Stopped: $3 is spent (--max-cost). 2 of 3 runs are in the log. 1 run was not begun." in said
+    assert "$4.00 with runs that were tried again" in out
+    assert say("eval", "run", samples, "--task", task, "--log", log, "-q", "--max-cost", "3") == exits.NO_ANSWER
+    assert len(lines_of(log)) == 3
+    assert say("eval", "retry", log, "--max-cost", "5", "-q", "--json") == exits.NO_ANSWER
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["summary"]["spent_usd"] == 4.0
+    assert len(lines_of(log)) == 4
+
+
+def test_a_folder_with_other_files_is_not_written_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "mine.txt").write_text("mine")
+    task, samples = settings(tmp_path), suite(tmp_path, 1)
+    assert say("eval", "run", samples, "--task", task, "--log", folder) == exits.USAGE
+    said = capsys.readouterr().err
+    assert "notes is no log, and there are other files in it (mine.txt); use a directory of its own" in said
+    assert [one.name for one in folder.iterdir()] == ["mine.txt"]
+
+
 def test_two_logs_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = write(tmp_path / "one", [entry(f"s{n}", 0.0) for n in range(8)])
     two = write(tmp_path / "two", [entry(f"s{n}", 1.0 if n else 0.0) for n in range(9)], baseline="direct")

@@ -55,6 +55,17 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, line: Any, said: st
         own(written(tmp_path, GOOD, line))
 
 
+def test_several_bad_lines_are_said_at_once_in_words_of_the_file(tmp_path: Path) -> None:
+    bad = {**GOOD, "expected": {"total": "nine", "payer": "Ida"}}
+    with pytest.raises(BadSuite) as found:
+        own(written(tmp_path, bad, GOOD, "{not", {**GOOD, "x": 1}))
+    lines = str(found.value).splitlines()
+    assert [line.split(", ")[1].split(":")[0] for line in lines] == ["line 1", "line 3", "line 4"]
+    assert "Task" not in lines[0]
+    with pytest.raises(BadSuite, match=r"line 5: .*\nand 2 more$"):
+        own(written(tmp_path, *["{not"] * 7))
+
+
 def test_a_file_that_is_not_there_or_empty(tmp_path: Path) -> None:
     with pytest.raises(BadSuite, match="cannot be read"):
         own(tmp_path / "none.jsonl")

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from eval_logs import settings, suite
 
+import sandbox
 from rlm.evals.evaluation import Evaluation, Settings
 from rlm.evals.log import Entry, LogError
 from rlm.evals.running import CannotGoOn, Pool, missing, only
+from rlm.evals.scoring import SCORERS
 from rlm.repl.events import Event, all_of, ignore
 from rlm.traces import TraceWriter, load
+from sandbox.launch import Zygote
 
 
 def evaluation(folder: Path, count: int = 3, script: str | None = None, **more: Any) -> Evaluation:
@@ -77,6 +84,62 @@ def test_a_wrong_answer_scores_nothing_and_is_no_error(tmp_path: Path) -> None:
     script = 'main: {"*": "```python\\nprint(doc)\\nSUBMIT(answer=7)\\n```"}'
     (one,) = run(evaluation(tmp_path, 1, script))
     assert (one.ending, one.score, one.scores, one.error) == ("Submitted", 0.0, {"answer": 0.0}, None)
+
+
+def test_an_answer_of_four_hundred_digits_scores_nothing_and_the_rest_go_on(tmp_path: Path) -> None:
+    code = """n = 10**400 if 'code 1001' in doc else int(doc.split('code ')[1][:4])\\nSUBMIT(answer=n)"""
+    made = evaluation(tmp_path, 3, f'main: {{"*": "```python\\n{code}\\n```"}}')
+    first, large, last = run(made)
+    assert (first.score, last.score) == (1.0, 1.0)
+    assert (large.ending, large.score, large.error, large.outputs) == ("Submitted", 0.0, None, {"answer": 10**400})
+
+
+def test_what_cannot_be_scored_is_an_error_of_that_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def judge(expected: Any, given: Any) -> float:
+        return 1 / (given - 1001)
+
+    monkeypatch.setitem(SCORERS, "exact", judge)
+    first, broken, last = run(evaluation(tmp_path, 3))
+    assert (first.error, last.error) == (None, None)
+    assert (broken.ending, broken.score, broken.scores) == ("Submitted", 0.0, {"answer": 0.0})
+    assert broken.error == "scoring:ZeroDivisionError: division by zero"
+
+
+def test_a_fork_server_that_is_killed_is_an_error_of_that_sample(tmp_path: Path) -> None:
+    made, pool, entries = evaluation(tmp_path, 8), sandbox.default_pool(), []
+    killed = threading.Event()
+
+    def kill(server: Zygote) -> None:
+        end = time.monotonic() + 60
+        # One kernel is for the sample, the other for those kept ready: both wait for the fork server.
+        while len(server._orders) < 2 and time.monotonic() < end:
+            time.sleep(0.005)
+        os.kill(server.pid, signal.SIGKILL)
+        killed.set()
+
+    def done(entry: Entry) -> None:
+        entries.append(entry)
+        if len(entries) == 1:
+            server = pool._zygote
+            assert server is not None
+            os.kill(server.pid, signal.SIGSTOP)
+            threading.Thread(target=kill, args=[server], daemon=True).start()
+
+    asyncio.run(Pool(made, 1, done).run(missing(made, ())))
+    assert killed.is_set()
+    broken = [one for one in entries if one.error is not None]
+    assert len(entries) == 8
+    assert [one.score for one in entries if one not in broken] == [1.0] * (8 - len(broken))
+    assert [str(one.error).split(": ")[0] for one in broken] == ["sandbox:KernelStartError"]
+    assert "the fork server ended" in str(broken[0].error)
+
+
+def test_where_no_kernel_starts_at_all_the_evaluation_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sandbox.launch._BOOT", "raise SystemExit('not on this machine')")
+    with sandbox.Pool() as pool:
+        monkeypatch.setattr("sandbox.pool._default", pool)
+        with pytest.raises(CannotGoOn, match="the fork server did not start"):
+            run(evaluation(tmp_path, 3), at_once=1)
 
 
 def test_a_model_that_cannot_be_asked_is_an_error_of_that_sample(tmp_path: Path) -> None:

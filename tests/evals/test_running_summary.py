@@ -87,6 +87,22 @@ def test_a_summary_has_everything_by_suite_and_length(tmp_path: Path) -> None:
     json.dumps(summary.to_dict(), allow_nan=False)
 
 
+def test_groups_stand_in_the_order_of_the_suites(tmp_path: Path) -> None:
+    entries = [entry("b", suite="second"), entry("x", suite="unknown"), entry("a", suite="first")]
+    suites = [{"name": name, "path": None} for name in ("first", "second")]
+    summary = summarize(read_log(write(tmp_path / "log", entries, suites=suites)))
+    assert [one.suite for one in summary.groups] == ["first", "second", "unknown"]
+
+
+def test_what_was_replaced_counts_in_what_the_log_has_cost(tmp_path: Path) -> None:
+    entries = [entry("a", 0.0, error="model:rate: busy"), entry("b"), entry("a", usage={"cost_usd": 0.25})]
+    log = read_log(write(tmp_path / "log", entries))
+    assert [one.score for one in log.replaced] == [0.0]
+    summary = summarize(log)
+    assert summary.all is not None
+    assert (summary.all.cost_usd, summary.spent_usd) == (0.75, 1.25)
+
+
 def test_an_empty_log_has_a_summary(tmp_path: Path) -> None:
     summary = summarize(read_log(write(tmp_path / "log", [])))
     assert (summary.all, summary.groups) == (None, ())

@@ -13,6 +13,8 @@ from ..scoring import scorer
 
 _REQUIRED = ("signature", "inputs", "expected")
 _OPTIONAL = ("id", "instructions", "scoring", "meta")
+_SAID = 5
+"""How many bad lines are said."""
 
 
 class BadSuite(ValueError):
@@ -31,23 +33,33 @@ def own(path: str | Path) -> list[Sample]:
     except (OSError, UnicodeDecodeError) as error:
         raise BadSuite(f"{path}: cannot be read: {error}") from None
     samples: list[Sample] = []
+    problems: list[str] = []
     seen: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            sample = _sample(json.loads(line), path.stem, len(samples))
-        except json.JSONDecodeError as error:
-            raise BadSuite(f"{path}, line {number}: not JSON: {error.msg} at column {error.colno}") from None
+            sample = _sample(_read(line), path.stem, len(samples))
+            if sample.id in seen:
+                raise ValueError(f"the id {sample.id!r} is taken by line {seen[sample.id]}")
         except ValueError as error:
-            raise BadSuite(f"{path}, line {number}: {error}") from None
-        if sample.id in seen:
-            raise BadSuite(f"{path}, line {number}: the id {sample.id!r} is taken by line {seen[sample.id]}")
+            problems.append(f"{path}, line {number}: {error}")
+            continue
         seen[sample.id] = number
         samples.append(sample)
+    if problems:
+        more = [f"and {len(problems) - _SAID:,} more"] if len(problems) > _SAID else []
+        raise BadSuite("\n".join([*problems[:_SAID], *more]))
     if not samples:
         raise BadSuite(f"{path}: there is no sample in it; a sample is one line of JSON")
     return samples
+
+
+def _read(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
 
 
 def _sample(data: Any, suite: str, index: int) -> Sample:
@@ -89,9 +101,9 @@ def _check_fields(data: Mapping[str, Any]) -> None:
     except SignatureError as error:
         raise ValueError(f"signature: {error}") from None
     except InvalidInputs as error:
-        raise ValueError(f"inputs: {error}") from None
+        raise ValueError(f"inputs: {_listed(error)}") from None
     except InvalidOutputs as error:
-        raise ValueError(f"expected: {error}") from None
+        raise ValueError(f"expected: {_listed(error)}") from None
     for name, chosen in data.get("scoring", {}).items():
         if name not in data["expected"]:
             raise ValueError(f"scoring: {name!r} is no output; outputs are {', '.join(data['expected'])}")
@@ -99,3 +111,8 @@ def _check_fields(data: Mapping[str, Any]) -> None:
             scorer(chosen)
         except (ValueError, TypeError) as error:
             raise ValueError(f"scoring: {name}: {error}") from None
+
+
+def _listed(error: InvalidInputs | InvalidOutputs) -> str:
+    """What is wrong, without the name of a class that the file has not."""
+    return "; ".join(map(str, error.problems))
