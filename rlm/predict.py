@@ -5,7 +5,9 @@ answer = rlm.Predict("doc, question -> answer: int").run_with_fallback(doc=text,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +22,10 @@ from .extraction.confidence import Scorer, score
 from .models.ask import Answer, ModelError
 from .repl.asking import next_reply
 from .repl.driver import Driver, run_sync
-from .repl.events import Observer, all_of, ignore
+from .repl.events import Event, Observer, all_of, ignore
 from .repl.past import Past
 from .repl.prompt import Conversation
+from .repl.tools import refuse_tools
 from .results import ExecutionResult, Failed
 from .signatures import Signature
 from .traces.everyday import everyday
@@ -35,6 +38,18 @@ def _plan_settings(given: Any) -> PlanSettings:
     from .plans import PlanSettings
 
     return PlanSettings.of(given)
+
+
+@contextlib.contextmanager
+def _resumable() -> Iterator[list[str]]:
+    """A list for the ids of runs that begin inside; what interrupts the first one says how to go on with it."""
+    begun: list[str] = []
+    try:
+        yield begun
+    except (KeyboardInterrupt, asyncio.CancelledError) as error:
+        if begun:
+            error.add_note(f"Run {begun[0]} is on record. To go on with it: rlm.Predict(...).resume({begun[0]!r})")
+        raise
 
 
 class RunFailed(Exception):
@@ -116,6 +131,7 @@ class Predict(dspy.Module):  # type: ignore[misc]
         """
         super().__init__()
         self.signature = Signature.of(signature)
+        refuse_tools(tools or (), self.signature)
         self.act = dspy.Predict(_Act)
         self.sub_lm = sub_lm
         self.extraction_lm = extraction_lm
@@ -135,37 +151,53 @@ class Predict(dspy.Module):  # type: ignore[misc]
         self._observe = observe
         self._record = record
 
-    def run_with_fallback(self, **inputs: Any) -> ExecutionResult[Any]:
+    def run_with_fallback(self, /, **inputs: Any) -> ExecutionResult[Any]:
         """One run, to its ending. Raises `InvalidInputs` before it starts; afterwards every outcome is a result."""
-        return run_sync(lambda: self.arun_with_fallback(**inputs))  # type: ignore[no-any-return]
+        with _resumable() as begun:
+            return run_sync(lambda: self._run(inputs, begun=begun))  # type: ignore[no-any-return]
 
-    async def arun_with_fallback(self, **inputs: Any) -> ExecutionResult[Any]:
+    async def arun_with_fallback(self, /, **inputs: Any) -> ExecutionResult[Any]:
         """As `run_with_fallback`, without stalling the event loop."""
-        return await self._run(inputs)
+        with _resumable() as begun:
+            return await self._run(inputs, begun=begun)
 
     def resume(self, run_id: str) -> ExecutionResult[Any]:
         """Go on with a run of this signature that is on record and was cut off. Nothing is asked twice."""
-        return run_sync(lambda: self.aresume(run_id))  # type: ignore[no-any-return]
+        with _resumable() as begun:
+            return run_sync(lambda: self._resume(run_id, begun))  # type: ignore[no-any-return]
 
     async def aresume(self, run_id: str) -> ExecutionResult[Any]:
         """As `resume`, without stalling the event loop."""
+        with _resumable() as begun:
+            return await self._resume(run_id, begun)
+
+    async def _resume(self, run_id: str, begun: list[str]) -> ExecutionResult[Any]:
         from .traces import find, past
 
         run = find(run_id)
         if bool(run.beginning.get("loop_id")) is not (self._plans is not None):
             with_or_without = "with plans: give" if self._plans is None else "without plans: give no"
             raise ValueError(f"run {run.id} was made {with_or_without} `plans` to this Predict to go on with it")
-        return await self._run(run.inputs(), past(run))
+        return await self._run(run.inputs(), past(run), begun=begun)
 
-    async def _run(self, inputs: Mapping[str, Any], past: Past | None = None) -> ExecutionResult[Any]:
-        driver = self._driver()
+    async def _run(
+        self, inputs: Mapping[str, Any], past: Past | None = None, *, begun: list[str]
+    ) -> ExecutionResult[Any]:
+        driver = self._driver(begun)
         if self._plans is None:
             return await driver.run(inputs, past=past)
         from .plans.loop import run_plans
 
         return await run_plans(driver, inputs, self._plans, past=past)
 
-    def _driver(self) -> Driver:
+    def _driver(self, begun: list[str]) -> Driver:
+        """How this run is made; the ids of runs that go on record are put into `begun`."""
+        record = everyday() if self._record else ignore
+
+        def note(event: Event) -> None:
+            if event.kind == "run_started":
+                begun.append(event.run_id)
+
         lm = self.act.lm or dspy.settings.lm
         if lm is None:
             raise ValueError("no language model: dspy.configure(lm=dspy.LM(...)), or set_lm on this module")
@@ -177,15 +209,18 @@ class Predict(dspy.Module):  # type: ignore[misc]
             *models,
             act=self._ask_predictor,
             adapter=self._adapter or dspy.settings.adapter,
-            observe=all_of(everyday() if self._record else ignore, self._observe),
+            observe=all_of(record, ignore if record is ignore else note, self._observe),
             **self._options | {"scorer": for_models(self._options["scorer"], named)},
         )
 
-    def forward(self, **inputs: Any) -> Any:
-        """A run as a dspy module: its outputs as a `dspy.Prediction`. Raises `RunFailed` when there are none."""
+    def forward(self, /, **inputs: Any) -> Any:
+        """A run as a dspy module: its outputs as a `dspy.Prediction`. Raises `RunFailed` when there are none.
+
+        The run's result is there as `result`, unless an output has that name.
+        """
         return self._prediction(self.run_with_fallback(**inputs))
 
-    async def aforward(self, **inputs: Any) -> Any:
+    async def aforward(self, /, **inputs: Any) -> Any:
         """As `forward`, asynchronously."""
         return self._prediction(await self.arun_with_fallback(**inputs))
 
@@ -205,4 +240,4 @@ class Predict(dspy.Module):  # type: ignore[misc]
         if isinstance(result, Failed):
             raise RunFailed(result)
         values = {field.name: getattr(result.outputs, field.name) for field in self.signature.outputs}
-        return dspy.Prediction(**values, result=result)
+        return dspy.Prediction({"result": result, **values})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +14,15 @@ from .confidence import Scorer, judged, score
 from .errors import MaxRetriesExceeded
 from .evidence import find_evidence
 from .features import features
-from .orchestrator import AgentFn, Attempt, ExtractionOrchestrator
+from .orchestrator import AgentFn, Attempt, ExtractionOrchestrator, Rejection
 from .prompt import ExtractFallbackInputs, build, extraction_schema, settle_nulls, split_notes
+from .values import cut
 
 if TYPE_CHECKING:
     from sandbox.results import Variable
 
 DEFAULT_ATTEMPTS = 3
+_MAX_SAID = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,9 @@ class Extraction:
     on_attempt: Callable[[Attempt, str], None] | None = None
     """Told of each attempt, and its prompt."""
 
+    check: Callable[[Mapping[str, Any]], Awaitable[str | None]] | None = None
+    """Further checks of outputs that fit the signature: what is wrong, in words, or nothing."""
+
 
 async def extract_fallback(
     extraction: Extraction,
@@ -44,22 +49,35 @@ async def extract_fallback(
 ) -> Extracted[Any] | Failed:
     """The outputs with their evidence and confidence, or `Failed` with what there is. Raises what the model raises."""
     given = ExtractFallbackInputs(history, variables, signature.outputs, str(reason))
-    orchestrator = ExtractionOrchestrator(extraction_schema(signature), max_attempts=extraction.max_attempts)
+
+    async def rejection(value: Mapping[str, Any]) -> Rejection:
+        outputs, missing = settle_nulls(split_notes(value)[0], signature)
+        if missing:  # null says that it is not known: no use to ask again
+            return None
+        try:
+            signature.check_outputs(outputs)
+        except InvalidOutputs as error:
+            return error.problems
+        return await extraction.check(outputs) if extraction.check is not None else None
+
+    orchestrator = ExtractionOrchestrator(
+        extraction_schema(signature), max_attempts=extraction.max_attempts, callback=rejection
+    )
     try:
         prompt = build(given, signature)
         value, metrics = await orchestrator.extract(extraction.agent_fn, prompt, on_attempt=extraction.on_attempt)
     except MaxRetriesExceeded as error:
         why = f"{reason}; the extraction gave no usable answer in {error.attempts} attempts"
-        return Failed(why, error.best_invalid, tuple(history))
+        if problems := error.history[-1].problems:
+            why += f". The last one: {cut(str(problems[0]), _MAX_SAID)}"
+        best = error.best_invalid
+        return Failed(why, split_notes(best)[0] if isinstance(best, dict) else best, tuple(history))
     answer, notes = split_notes(value)
     outputs, missing = settle_nulls(answer, signature)
     if missing:
         why = f"{reason}; no value was found for {', '.join(missing)}"
         return Failed(f"{why} ({notes})" if notes else why, answer, tuple(history))
-    try:
-        typed = signature.check_outputs(outputs)
-    except InvalidOutputs as error:
-        return Failed(f"{reason}; what was extracted does not fit: {error}", answer, tuple(history))
+    typed = signature.check_outputs(outputs)
     findings = find_evidence(outputs, variables, history, inputs)
     seen = features(answer, findings, variables, history, inputs, reason=reason.kind, attempts=metrics.attempts)
     findings = replace(findings, features=seen)

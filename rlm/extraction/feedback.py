@@ -21,6 +21,7 @@ MAX_SUBMISSION = 4_000
 MAX_CUT_SUBMISSION = 600
 MAX_SCHEMA = 20_000
 MAX_PARTS = 6_000
+REJECTED = "it fits the schema, but a further check refuses it"
 
 
 def retry(
@@ -50,10 +51,17 @@ def retry(
     return _text("retry").format(refused=refused, attempt=attempt + 1, max_attempts=max_attempts)
 
 
-def refusal(value: Any, schema: Schema, problems: Sequence[Problem], *, what: str = "This value") -> str:
-    """What a model reads in its REPL about a value that the schema refuses; `what` names it, as in "SUBMIT"."""
+def refusal(
+    value: Any,
+    schema: Schema,
+    problems: Sequence[Problem],
+    *,
+    what: str = "This value",
+    why: str = "it does not fit the schema",
+) -> str:
+    """What a model reads in its REPL about a value that is refused; `what` names it, as in "SUBMIT"."""
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    verdict = f"{what} was not accepted: it does not fit the schema ({count})."
+    verdict = f"{what} was not accepted: {why} ({count})."
     return _refused(verdict, problems, _whole(schema), as_text(value), _text("next_submit").format())
 
 
@@ -63,15 +71,22 @@ def validate_json(value: Any, schema: Schema | Mapping[str, Any] | bool) -> str:
     A text is read as JSON first, unless the schema wants a text.
     """
     schema = Schema.of(schema)
-    if isinstance(value, str) and "string" not in schema.root_types:
-        try:
-            parse(value, schema)
-        except ParseError as error:
-            problems = error.problems or (Problem("", schema.root_words, preview(value), error.message),)
-            return refusal(value if error.best is None else error.best, schema, problems)
-        return "valid"
+    value, refused = read_value(value, schema)
+    if refused is not None:
+        return refused
     problems = schema.problems(value)
     return refusal(value, schema, problems) if problems else "valid"
+
+
+def read_value(value: Any, schema: Schema) -> tuple[Any, str | None]:
+    """A value that may come as JSON text, where the schema wants none: what it says, or why it cannot be read."""
+    if not isinstance(value, str) or "string" in schema.root_types:
+        return value, None
+    try:
+        return parse(value, schema), None
+    except ParseError as error:
+        problems = error.problems or (Problem("", schema.root_words, preview(value), error.message),)
+        return value, refusal(value if error.best is None else error.best, schema, problems)
 
 
 def as_text(value: Any) -> str:

@@ -22,6 +22,7 @@ MAX_PROBLEMS = 1_000
 _ALL_TYPES = frozenset(wording.TYPE_WORDS) - {"integer"}
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)?")
 _CLOCK = re.compile(r"\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)?")
+_DURATION = re.compile(r"[+-]?P(?=[\dT])(\d+Y)?(\d+M)?(\d+W)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d{1,9})?S)?)?")
 
 
 class Schema:
@@ -35,7 +36,7 @@ class Schema:
                 self._schema,
                 validate_formats=True,
                 offline=True,
-                formats={"date-time": _is_instant, "time": _is_clock},
+                formats={"date-time": _is_instant, "time": _is_clock, "duration": _is_duration},
             )
         except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
             raise SchemaError(f"this JSON schema cannot be used: {str(error).splitlines()[0]}") from error
@@ -193,6 +194,11 @@ def _is_instant(text: str) -> bool:
 
 def _is_clock(text: str) -> bool:
     return bool(_CLOCK.fullmatch(text)) and _parses(time.fromisoformat, text)
+
+
+def _is_duration(text: str) -> bool:
+    """A duration; unlike RFC 3339, with a sign, years beside days and parts of a second, as pydantic writes them."""
+    return bool(_DURATION.fullmatch(text))
 
 
 def _parses(reader: Any, text: str) -> bool:

@@ -37,7 +37,7 @@ from .past import Past
 from .reply import read_reply
 from .samples import from_a_sample
 from .session import Repl, helper_source
-from .tools import REPEATABLE, RESERVED, DepthExceeded, ReplTools
+from .tools import REPEATABLE, RESERVED, DepthExceeded, ReplTools, refuse_tools
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,7 @@ class Driver:
 
     def _checked(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         self.signature.refuse_names(RESERVED)
+        refuse_tools(self.tools, self.signature)
         return self.signature.check_inputs(inputs)
 
 
@@ -321,6 +322,7 @@ class _Run:
             agent,
             scorer=self.driver.scorer,
             on_attempt=lambda made, text: self.tell("extraction_attempt", telling.attempt(made, text)),
+            check=self._check if self.driver.checks else None,
         )
         try:
             result = await extract_fallback(
@@ -342,7 +344,10 @@ class _Run:
         return child.outputs_to_json(result.outputs)
 
     async def _check(self, outputs: Mapping[str, Any]) -> str | None:
-        return await failed_check(self.driver.checks, outputs, self.driver.isolation, self.driver.pool)
+        signature = self.driver.signature
+        # With defaults, where nothing was given: a check can be about these, too.
+        whole = {**signature.outputs_to_json(signature.check_outputs(outputs)), **outputs}
+        return await failed_check(self.driver.checks, whole, self.driver.isolation, self.driver.pool)
 
     def _failed(self, reason: str) -> Failed:
         return Failed(reason, self.tools.rejected, tuple(self.history))
@@ -355,7 +360,7 @@ def _output(result: sandbox.CellResult) -> str:
         parts.append(result.value)
     if result.error is not None:
         parts.append(result.error.traceback.rstrip("\n"))
-    elif result.limit is not None:
+    if result.limit is not None and str(result.limit) not in "\n".join(parts):
         parts.append(f"[{result.limit}]")
     return "\n".join(parts)
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +14,14 @@ from sandbox.tagged import type_names, untagged
 
 from ..budgets import BudgetExceeded, Ledger
 from ..extraction.errors import ExtractionError
-from ..extraction.feedback import refusal, validate_json
+from ..extraction.feedback import REJECTED, read_value, refusal
 from ..extraction.validation import Schema
 from ..models.ask import ModelError
 from ..signatures import InvalidOutputs, Signature, SignatureError
 from . import grounding
 from .asking import Asker
+from .converting import converted
+from .exposing import plain
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -85,31 +85,34 @@ class ReplTools:
     def functions(self, own: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
         """All functions by name, the caller's own among them."""
         tools = {
-            "SUBMIT": sandbox.with_types(_plain(self.submit, "SUBMIT")),
-            "llm_query": _plain(self.llm_query),
-            "llm_batch": _plain(self.llm_batch),
-            "llm_query_batched": _plain(self.llm_batch, "llm_query_batched"),
-            "llm_errors": _plain(self.llm_errors),
-            "validate_json": _plain(self.validate_json),
-            "budget": sandbox.quick(_plain(self.budget)),
+            "SUBMIT": sandbox.with_types(plain(self.submit, "SUBMIT")),
+            "llm_query": plain(self.llm_query),
+            "llm_batch": plain(self.llm_batch),
+            "llm_query_batched": plain(self.llm_batch, "llm_query_batched"),
+            "llm_errors": plain(self.llm_errors),
+            "validate_json": sandbox.with_types(plain(self.validate_json)),
+            "budget": sandbox.quick(plain(self.budget)),
         }
         if self.child_run is not None:
-            tools["rlm_query"] = _plain(self.rlm_query)
-        return {**tools, **{name: _plain(function, name) for name, function in own.items()}}
+            tools["rlm_query"] = plain(self.rlm_query)
+        return {**tools, **{name: plain(function, name) for name, function in own.items()}}
 
-    async def submit(self, *args: Any, **outputs: Any) -> None:
+    async def submit(self, /, *args: Any, **outputs: Any) -> None:
         """Give the answer: one keyword for each output (or one dict). Ends the task at once if the values fit."""
         if self.submitted is not None:
             raise sandbox.StopCell
         given: Any = args[0] if args and not outputs else outputs
         values, types = untagged(given), type_names(given)
-        problem = self._problem(values, types, extra=args if outputs or len(args) > 1 else ())
-        if problem is None and "type" in types.values():
-            problem = f"SUBMIT was given a type, not a value: {', '.join(path for path in types)}"
-        if problem is None and self.unread:
-            problem = grounding.unread(self.unread)
-        if problem is None and self.check is not None:
-            problem = await self.check(values)
+        if len(args) > 1 or (args and outputs) or not isinstance(values, dict):
+            names = ", ".join(f"{field.name}=..." for field in self.signature.outputs)
+            problem: str | None = f"SUBMIT takes its outputs by name: SUBMIT({names})"
+        else:
+            values = converted(values, types, self.schema)
+            problem = self._misfit(values, types, "SUBMIT")
+            if problem is None and self.unread:
+                problem = grounding.unread(self.unread)
+            if problem is None and self.check is not None:
+                problem = await self.check(values)
         if problem is None and self.doubt is not None:
             problem, self.doubt = self.doubt, None
         if problem is not None:
@@ -124,6 +127,7 @@ class ReplTools:
         With `type` the answer is a value: choices (["yes", "no"]), a type (int, list[str], "float") or a JSON schema.
         """
         wanted = wanted_type(type)
+        _check_question(prompt, model)
         self.ledger.reserve_call()
         return await self._ask(prompt, context, model, wanted)
 
@@ -148,6 +152,7 @@ class ReplTools:
         async def work() -> None:
             for index in waiting:
                 try:
+                    _check_question(prompts[index])
                     self.ledger.reserve_call()
                     answers[index] = await self._ask(prompts[index], texts[index], None, wanted)
                 except (BudgetExceeded, ModelError, ExtractionError, TypeError) as error:
@@ -161,14 +166,22 @@ class ReplTools:
         """Why calls of the last llm_batch failed, by their index."""
         return {str(index): message for index, message in sorted((self._errors or {}).items())}
 
-    async def rlm_query(self, signature: str, **inputs: Any) -> dict[str, Any]:
+    async def rlm_query(self, signature: str = "", /, **inputs: Any) -> dict[str, Any]:
         """Hand a sub-task to a run of its own, with a REPL of its own: rlm_query("doc -> title: str", doc=...)."""
         assert self.child_run is not None
-        return await self.child_run(signature, inputs)  # type: ignore[no-any-return]
+        # Given by position, it leaves its name to an input; most write it so, and some by name.
+        return await self.child_run(signature or inputs.pop("signature", ""), inputs)  # type: ignore[no-any-return]
 
     async def validate_json(self, value: Any) -> str:
         """Check values as SUBMIT would: "valid", or every problem and where it is."""
-        return validate_json(value, self.schema)
+        values, types = untagged(value), type_names(value)
+        values, problem = read_value(values, self.schema)
+        if problem is None:
+            values = converted(values, types, self.schema)
+            problem = self._misfit(values, types, "This value")
+        if problem is None and self.check is not None:
+            problem = await self.check(values)
+        return problem or "valid"
 
     def budget(self) -> dict[str, Any]:
         """What is left: iterations, LLM calls, seconds."""
@@ -182,30 +195,49 @@ class ReplTools:
         return self._schema
 
     async def _ask(self, prompt: str, context: Any, model: str | None, wanted: Any) -> Any:
-        if not isinstance(prompt, str):
-            raise TypeError(f"llm_query(prompt): a text, not {type(prompt).__name__}")
-        if model not in (None, "sub", "main"):
-            raise ValueError(f"llm_query(model={model!r}): choose 'sub' or 'main'")
         text = prompt if context is None else f"{prompt}\n\n{context if isinstance(context, str) else repr(context)}"
         main, iteration = model == "main", self.iterations() + 1
         if wanted is None:
             return (await self.asker.sub(text, main=main, iteration=iteration)).text
         return to_jsonable_python(await self.asker.typed(text, wanted, main=main, iteration=iteration))
 
-    def _problem(self, values: Any, types: Mapping[str, str], extra: tuple[Any, ...]) -> str | None:
-        if extra or not isinstance(values, dict):
-            names = ", ".join(f"{field.name}=..." for field in self.signature.outputs)
-            return f"SUBMIT takes its outputs by name: SUBMIT({names})"
-        problems = self.schema.problems(values)
-        if not problems:
-            try:
-                self.signature.check_outputs(values)
-                return None
-            except InvalidOutputs as error:
-                return str(error)
-        text = refusal(values, self.schema, problems, what="SUBMIT")
-        odd = [f"The value at '{path}' was a {name}." for path, name in types.items()]
-        return "\n".join([text, *odd[:20]])
+    def _misfit(self, values: Any, types: Mapping[str, str], what: str) -> str | None:
+        """Why these are not outputs, if they are not: by the schema, or by what else the types say."""
+        if problems := self.schema.problems(values):
+            text = refusal(values, self.schema, problems, what=what)
+            odd = [f"The value at '{path}' was a {name}." for path, name in types.items()]
+            return "\n".join([text, *odd[:20]])
+        if "type" in types.values():
+            return f"{what} was given a type, not a value: {', '.join(types)}"
+        try:
+            self.signature.check_outputs(values)
+        except InvalidOutputs as error:
+            return refusal(values, self.schema, error.problems, what=what, why=REJECTED)
+        return None
+
+
+def tool_problem(name: str, inputs: Collection[str]) -> str | None:
+    """Why no tool can have this name beside these inputs, if it cannot."""
+    if name in RESERVED:
+        return f"{name!r} is a name of the REPL; give the tool another one"
+    if name in inputs:
+        return f"{name!r} is an input, too; give one of them another name"
+    return None
+
+
+def refuse_tools(tools: Iterable[str], signature: Signature) -> None:
+    """Raise if a tool has a name that means something else in the REPL."""
+    inputs = {field.name for field in signature.inputs}
+    if found := [problem for name in tools if (problem := tool_problem(name, inputs)) is not None]:
+        raise ValueError(f"tools: {'; '.join(found)}")
+
+
+def _check_question(prompt: Any, model: Any = None) -> None:
+    """Raise before a call is counted, if it cannot be made."""
+    if not isinstance(prompt, str):
+        raise TypeError(f"llm_query(prompt): a text, not {type(prompt).__name__}")
+    if model not in (None, "sub", "main"):
+        raise ValueError(f"llm_query(model={model!r}): choose 'sub' or 'main'")
 
 
 def wanted_type(type: Any) -> Any:
@@ -218,39 +250,8 @@ def wanted_type(type: Any) -> Any:
         except SignatureError as error:
             raise TypeError(f"type={type!r} is no type: {error}") from None
     if isinstance(type, list | dict):
+        from ..adapters.targets import target_of
+
+        target_of(type)  # raises where nothing can be of that type
         return type
     raise TypeError(f"type={type!r:.80}: a list of choices, a type such as int, or a JSON schema")
-
-
-def _plain(method: Callable[..., Any], name: str | None = None) -> Callable[..., Any]:
-    """A function of the method's own name and signature, on which marks can be set."""
-    if inspect.iscoroutinefunction(method):
-
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            return await method(*args, **kwargs)
-
-    else:
-
-        def call(*args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]
-            return method(*args, **kwargs)
-
-    call.__name__ = name or method.__name__
-    call.__doc__ = inspect.getdoc(method)
-    call.__signature__ = _signature(method)  # type: ignore[attr-defined]
-    return call
-
-
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """As a model should read it: annotations as types, not as quoted text, where they can be looked up."""
-    if inspect.ismethod(function):
-        whole = _method_signature(function.__func__)
-        return whole.replace(parameters=list(whole.parameters.values())[1:])
-    try:
-        return inspect.signature(function, eval_str=True)
-    except (NameError, TypeError, SyntaxError):
-        return inspect.signature(function)
-
-
-@functools.cache
-def _method_signature(function: Callable[..., Any]) -> inspect.Signature:
-    return _signature(function)

@@ -134,24 +134,41 @@ def _timestamps(made: Any, value: Any, path: Path) -> list[Problem]:
 
 def _problems(value: Any, faults: Sequence[ErrorDetails], path: Path) -> list[Problem]:
     """One problem for each place; what the branches of a union wanted is put together."""
-    found: dict[tuple[str, str], list[str]] = {}
+    found: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
     for fault in faults:
         where, got = _locate(value, fault)
         came = "nothing" if fault["type"] == "missing" else preview(got)
-        wanted = found.setdefault((pointer(path + where), came), [])
+        wanted, said = found.setdefault((pointer(path + where), came), ([], []))
         words = _expected(fault)
-        if words not in wanted:
+        if words is None:
+            # A rule in words of its own, such as a validator's: "n is below ten".
+            text = fault["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+            said.append(f"{text} (got {came.rpartition(' (')[0] or came})")
+        elif words not in wanted:
             wanted.append(words)
-    return [Problem(where, " or ".join(wanted), came) for (where, came), wanted in found.items()]
+    return [_problem(where, came, *words) for (where, came), words in found.items()]
 
 
-def _expected(fault: ErrorDetails) -> str:
+def _problem(where: str, came: str, wanted: list[str], said: list[str]) -> Problem:
+    expected = " or ".join(wanted)
+    if not said:
+        return Problem(where, expected, came)
+    return Problem(
+        where, expected, came, "; or ".join([*dict.fromkeys(said), *([f"expected {expected}"] * bool(wanted))])
+    )
+
+
+def _expected(fault: ErrorDetails) -> str | None:
+    """What was expected, as words that follow "expected"; None where the fault says it otherwise."""
     match fault["type"]:
         case "missing":
             return "a value"
         case "extra_forbidden":
             return "nothing (there is no such field)"
-    return fault["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+        case "needs_python_object":
+            return "an instance of its class"
+    words = fault["msg"].removeprefix("Input should be ")
+    return words if words != fault["msg"] else None
 
 
 def _locate(value: Any, fault: ErrorDetails) -> tuple[Path, Any]:

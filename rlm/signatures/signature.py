@@ -196,7 +196,10 @@ class Signature:
     def _named(self, problems: Iterable[Problem], fields: Iterable[Field]) -> list[Problem]:
         """Problems with a whole field say what the field is, in words."""
         words = {pointer((field.name,)): field.type_text for field in fields}
-        return [Problem(one.path, words[one.path], one.got) if one.path in words else one for one in problems]
+        return [
+            Problem(one.path, words[one.path], one.got) if one.path in words and not one.message else one
+            for one in problems
+        ]
 
     def __getstate__(self) -> dict[str, Any]:
         # Models made here have no importable name, so they are made again where the signature arrives.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,9 @@ from .problems import TaskError, TaskProblem
 from .schema import BudgetFile, TaskFile
 from .task import Task
 from .validation import validate_script, validate_task
+
+# No module has a class named like a built-in type: `doc:str` is an input.
+_REFERENCE = re.compile(r"[\w.-]+:(?!(?:str|int|float|bool|list|dict|bytes)$)[\w.]+")
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,7 @@ class _Loader:
         models = self._models(written, ("models",) in broken)
         trigger = self._trigger(written.budget)
         signature = self._signature(written)
-        self._tools(written)
+        self._tools(written, signature)
         inputs = self._inputs(written, signature, {str(path[1]) for path in broken if path[0] == "inputs" and path[1:]})
         self._checks(written, signature)
         plans = self._plans(written, signature)
@@ -155,6 +159,8 @@ class _Loader:
             raise SignatureError(
                 "this is neither 'inputs -> outputs', as in 'doc: str -> title: str', nor module:Class"
             )
+        if not _REFERENCE.fullmatch(reference.strip()):
+            raise SignatureError("'->' and the outputs are missing, as in 'doc: str -> title: str'")
         imports.look(self.folder, reference)
         return imports.fetch(self.folder, reference)
 
@@ -204,16 +210,18 @@ class _Loader:
         self.problems += reader.problems
         return inputs
 
-    def _tools(self, written: TaskFile) -> None:
+    def _tools(self, written: TaskFile, signature: Signature | None) -> None:
+        from ..repl.tools import tool_problem
+
         seen: dict[str, int] = {}
+        inputs = {field.name for field in signature.inputs} if signature is not None else set()
         for index, reference in enumerate(written.tools):
             place, name = self.document.value_place(("tools", index)), reference.partition(":")[2]
             if name in seen:
                 message = f"tools[{index}]: there is a tool {name!r} already; give this one another name"
                 self.problems.append(self.document.problem(message, place))
-            elif name in _reserved():
-                message = f"tools[{index}]: {name!r} is a name of the REPL; give the tool another one"
-                self.problems.append(self.document.problem(message, place))
+            elif (problem := tool_problem(name, inputs)) is not None:
+                self.problems.append(self.document.problem(f"tools[{index}]: {problem}", place))
             seen[name] = index
             try:
                 imports.look(self.folder, reference)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Literal
 
 import dspy
@@ -145,6 +146,66 @@ def test_many_threads_can_share_one_predict(count):
     with ThreadPoolExecutor(6) as executor:
         counts = list(executor.map(lambda n: count.run_with_fallback(doc="a" * n).outputs.count, range(12)))
     assert counts == list(range(12))
+
+
+@pytest.mark.parametrize("name", ["result", "self", "base"])
+def test_an_output_can_have_any_name(pool, name):
+    with dspy.context(lm=scripted_lm([f"```python\nSUBMIT({name}=7)\n```"])):
+        prediction = rlm.Predict(f"doc -> {name}: int", pool=pool)(doc="x")
+    assert prediction[name] == 7
+
+
+def test_an_input_can_be_named_self(pool):
+    predict = rlm.Predict("self: int -> n: int", pool=pool)
+    with dspy.context(lm=scripted_lm({"*": "```python\nSUBMIT(n=self)\n```"})):
+        assert predict.run_with_fallback(self=4).outputs.n == 4
+        assert asyncio.run(predict.arun_with_fallback(self=5)).outputs.n == 5
+
+
+@pytest.mark.parametrize("name", ["SUBMIT", "doc"])
+def test_a_tool_with_a_name_that_is_taken_is_refused_at_once(name):
+    with pytest.raises(ValueError, match=f"tools: '{name}' is "):
+        rlm.Predict("doc -> n: int", tools={name: len})
+
+
+INTERRUPTED = """
+import os, signal, sys
+import dspy, rlm
+from rlm.models.scripted import scripted_lm
+
+def observe(event):
+    if event.kind == "history":
+        os.kill(os.getpid(), signal.SIGINT)
+
+predict = rlm.Predict("doc -> count: int", observe=observe, record=sys.argv[1] == "record")
+with dspy.context(lm=scripted_lm({"*": "```python\\nn = 41\\n```"})):
+    predict.run_with_fallback(doc="x")
+"""
+
+
+def interrupted(record):
+    import subprocess
+    import sys
+
+    return subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, record], capture_output=True, text=True, timeout=60
+    ).stderr
+
+
+def test_ctrl_c_says_how_to_go_on_with_the_run(pool):
+    said = interrupted("record")
+    assert "KeyboardInterrupt" in said
+    run_id = re.search(r"Run (\w+) is on record\. .*Predict\(\.\.\.\)\.resume\('\1'\)", said)[1]
+    with dspy.context(lm=scripted_lm(["```python\nSUBMIT(count=n + 1)\n```"])):
+        result = rlm.Predict("doc -> count: int", pool=pool).resume(run_id)
+    assert isinstance(result, Submitted), result
+    assert result.outputs.count == 42
+
+
+def test_ctrl_c_promises_nothing_where_nothing_is_on_record():
+    said = interrupted("off")
+    assert "KeyboardInterrupt" in said
+    assert "resume" not in said
 
 
 # -- dspy's modules on this sandbox

@@ -186,6 +186,9 @@ def test_a_signature_class_is_imported_from_beside_the_file(write: Any) -> None:
         ("beside:Count", "ZeroDivisionError"),
         ("json:loads", "a signature is a dspy.Signature class"),
         ("just words", "neither 'inputs -> outputs'"),
+        ("'doc: str'", "'->' and the outputs are missing"),
+        ("doc:str", "'->' and the outputs are missing"),
+        ("'doc: str, n: int'", "'->' and the outputs are missing"),
     ],
 )
 def test_a_signature_that_cannot_be_imported_is_explained(write: Any, reference: str, said: str) -> None:
@@ -447,6 +450,7 @@ def test_a_script_stands_for_all_models(write: Any) -> None:
     ("tools", "module", "said"),
     [
         ("kit:SUBMIT", "def SUBMIT(): pass", "'SUBMIT' is a name of the REPL"),
+        ("kit:doc", "def doc(): pass", "'doc' is an input, too"),
         ("kit:a, other:a", "def a(): pass", "there is a tool 'a' already"),
         ("kit:loook", "def look(): pass", "did you mean look?"),
         ("kit:look", "def look(: pass", "does not compile"),

@@ -199,6 +199,28 @@ async def test_a_refused_call_is_an_exception_with_a_name(make):
     assert "BudgetExceeded" in output
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        *("llm_query(5)", "llm_query(None)", "llm_query('x', model='gpt-9')", "llm_query('x', type=5)"),
+        *("llm_query('x', type=[])", "llm_query('x', type={'type': 'nonsense'})"),
+    ],
+)
+async def test_a_call_that_cannot_be_made_is_not_counted(make, call):
+    code = f"try:\n    {call}\nexcept Exception:\n    SUBMIT(answer=budget()['llm_calls'])"
+    result = await make([code]).run(doc="")
+    assert isinstance(result, Submitted), result
+    assert (result.outputs.answer, result.llm_calls) == (50, 0)
+
+
+async def test_of_a_batch_only_the_calls_that_can_be_made_are_counted(make):
+    code = "print(llm_batch([1, 'ok', None]), sorted(llm_errors()))\nSUBMIT(answer=budget()['llm_calls'])"
+    made = make([code])
+    assert (await made.run(doc="")).outputs.answer == 49
+    output = next(event.data["output"] for event in made.events if event.kind == "cell_ended")
+    assert output.startswith("[None, 'sub answer', None] ['0', '2']")
+
+
 async def test_rlm_query_is_a_run_of_its_own_on_the_same_budget(make):
     main = {
         "produce `answer`": "```python\n"
@@ -408,6 +430,18 @@ async def test_a_sandbox_limit_is_told_to_the_model(make):
     made = make(["x = bytearray(10**10)", "SUBMIT(answer=1)"], limits=sandbox.Limits(memory_bytes=200 << 20))
     assert isinstance(await made.run(doc=""), Submitted)
     assert "MemoryError" in made.last_told()
+
+
+async def test_a_limit_that_ends_in_an_error_is_told_besides_it_and_once(make):
+    threads = "import threading, time\nfor _ in range(100):\n    threading.Thread(target=time.sleep, args=(1,)).start()"
+    made = make([threads, "while True:\n    pass", "SUBMIT(answer=1)"], limits=sandbox.Limits(cell_seconds=0.5))
+    assert isinstance(await made.run(doc=""), Submitted)
+    first, second = (
+        event.data["output"] for event in made.events[:-1] if event.kind == "cell_ended" and event.data["error"]
+    )
+    assert "can't start new thread" in first
+    assert "processes and threads" in first
+    assert second.count("the cell ran longer than") == 1
 
 
 async def test_seconds_are_counted(make):

@@ -9,7 +9,7 @@ DIES = "import os\nos.abort()"
 
 
 async def test_cells_that_run_again_are_on_the_clock(make):
-    cells = ["import time\nn = 41\ntime.sleep(2)", DIES, "SUBMIT(answer=n + 1)"]
+    cells = ["import time\nn = 41\ntime.sleep(2)", DIES, "time.sleep(1)\nSUBMIT(answer=n + 1)"]
     made = make(cells, policy="off", trigger=FallbackTrigger(max_duration=3), extraction=['{"answer": 41}'])
     result = await made.run(doc="")
     assert isinstance(result, Extracted), result
