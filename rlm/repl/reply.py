@@ -4,30 +4,45 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-_THINK = re.compile(r"<think(?:ing)?>(.*?)(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([^\n`]*)\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+from .fences import Part, is_python, parts_of
+from .syntax import nodes_of, tree_of
+
 # Blocks under these labels are not code to run: what a model shows, or what it makes up.
-_SHOWN = {
-    "output",
-    "text",
-    "txt",
-    "console",
-    "stdout",
-    "result",
-    "json",
-    "yaml",
-    "markdown",
-    "md",
-    "html",
-    "csv",
-    "xml",
-}
-_INVENTED = re.compile(r"^\W*(output|result|stdout|repl output|execution result)s?\W*:", re.IGNORECASE | re.MULTILINE)
-_CLOSED = re.compile(r"\s*(`{3,}|~{3,})\s*\Z")  # on the last line of the code itself
+_SHOWN = re.compile(
+    r"(?:tool_)?outputs?|results?|observations?|text|txt|plaintext|console|stdout|stderr|logs?|json|yaml|markdown|md|html"
+    r"|csv|xml"
+)
+# Nor are those in another language.
+_OTHER = re.compile(
+    r"bash|sh|shell|shell-?session|zsh|fish|powershell|ps1|cmd|bat|batch|terminal|js|javascript|jsx|ts|typescript|tsx|node"
+    r"|sql|mysql|postgresql|sqlite|c|h|cpp|c\+\+|c#|cs|csharp|f#|rust|rs|go|golang|java|kotlin|scala|swift|ruby|rb|perl"
+    r"|php|lua|r|julia|matlab|haskell|ocaml|lisp|scheme|clojure|elixir|erlang|dart|css|scss|toml|ini|diff|dockerfile"
+    r"|makefile|graphql|latex|tex|mermaid|regex"
+)
+# A line that says what the code printed: as a heading with a colon, or in a sentence.
+_HEADING = re.compile(
+    r"(?:(?:the|your|its|expected|sample|example|actual|real|printed|repl|console|terminal|program|execution|code|cell)"
+    r"[ \t]+){0,3}(?:(?P<result>results?)|outputs?|stdout|stderr|observations?|out[ \t]?\[\d+\])[^\w:]*:(?P<said>.*)",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(
+    r"(?:(?:(?:the|its|this|expected|printed|actual)[ \t]+){0,2}(?:output|result|observation)s?[ \t]+"
+    r"(?:is|was|are|were|reads|shows|(?:will|would|should)[ \t]be)"
+    r"|(?:(?:and|which|this|that|it|(?:the|this)[ \t](?:code|cell|repl|block))[ \t]+){0,2}"
+    r"(?:prints|printed|outputs|returns|returned|gives|gave|yields|displays|(?:will|would|should)[ \t]print))\b"
+    r"(?:[ \t]as[ \t]follows)?(?P<said>.*)",
+    re.IGNORECASE,
+)
+_VALUE = re.compile(r"""(?:[-+$]?\d+(?:[.,:/-]\d+)*%?|"[^"]*"|'[^']*'|\[.*\]|\{.*\})[ \t*_`]*(?:[.,;!](?!\w)|\Z)""")
+_DATA = re.compile(r"""[\d"\[\](){}<>=|]""")
+_MARKS = " \t*_`"
+_NO_WORD = re.compile(r"[\W_]*")
 _SUBMIT = re.compile(r"\bSUBMIT\s*\(")
+_PRINTS = re.compile(r"\b(?:print|SUBMIT)\s*\(")
 _PRINTED_SUBMIT = re.compile(r"""print\s*\(\s*f?["']+\s*SUBMIT""")
+_DOES = (ast.Call, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Import, ast.ImportFrom, ast.FunctionDef, ast.For)
 
 NO_CODE = (
     "There was no code in your reply, so nothing was run. Write one ```python block; what it prints is what you will "
@@ -42,6 +57,7 @@ INVENTED_OUTPUT = (
     "is what your code really printed."
 )
 PRINTED_SUBMIT = "Your code prints the text SUBMIT(...). That submits nothing: call SUBMIT(...) itself, without print."
+NOT_RUN = "This block of your reply was not run, because it is not Python code: {}. Only ```python blocks are run."
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,60 +70,127 @@ class Step:
     """What the model is told about its reply, beside what its code printed."""
 
 
+@dataclass(slots=True)
+class _Found:
+    """What was found in the parts of a reply, up to the first thing that the model made up."""
+
+    code: list[str] = field(default_factory=list)
+    doubtful: list[str] = field(default_factory=list)
+    """Blocks that may be code, but neither say so nor do anything. The first is the code where there is no other."""
+    prints: bool = False
+    """Whether one of those is meant to print something: an output may be made up for it."""
+    skipped: list[str] = field(default_factory=list)
+    prose: list[str] = field(default_factory=list)
+    invented: bool = False
+
+
 def read_reply(text: str) -> Step:
     """Find the code in a reply. A reply without any is a step too: it says what was missing."""
-    thoughts = [found.group(1).strip() for found in _THINK.finditer(text)]
-    rest = _THINK.sub("", text)
-    blocks = list(_FENCE.finditer(rest))
-    code, remarks, cut = _code_of(rest, blocks)
-    if code is None and not blocks and (bare := _bare_code(rest)) is not None:
-        return Step(_joined(thoughts), bare, _remarks_on(bare))
-    reasoning = _joined([*thoughts, _FENCE.sub("", rest[:cut]).strip()])
-    if code is None:
-        return Step(reasoning, None, (SUBMIT_IN_WORDS if _SUBMIT.search(rest) else NO_CODE,))
-    return Step(reasoning, code, remarks + _remarks_on(code))
+    text = text.replace("\r\n", "\n").replace("\r", "\n")  # as Python itself reads them
+    parts = parts_of(text)
+    thoughts = [part.text for part in parts if part.kind == "thought"]
+    rest = "".join(part.text for part in parts if part.kind == "prose")
+    blocks = [part for part in parts if part.kind == "block"]
+    if (bare := _bare_code(text, rest, blocks)) is not None:
+        return Step(_joined(thoughts if bare != text.strip() else []), bare, _remarks_on(bare))
+    found = _found_in(parts)
+    if not found.code and found.doubtful:
+        found.code.append(found.doubtful.pop(0))
+    not_run = [*found.skipped, *found.doubtful]
+    remarks = (NOT_RUN.format(_named(not_run)),) if not_run else ()
+    reasoning = _joined([*thoughts, "".join(found.prose).strip()])
+    if not found.code:
+        in_words = any(_SUBMIT.search(one) for one in (rest, *(block.text for block in blocks)))
+        return Step(reasoning, None, (*remarks, SUBMIT_IN_WORDS if in_words else NO_CODE))
+    code = "\n".join(found.code)
+    return Step(reasoning, code, (INVENTED_OUTPUT,) * found.invented + remarks + _remarks_on(code))
 
 
-def _code_of(text: str, blocks: list[re.Match[str]]) -> tuple[str | None, tuple[str, ...], int]:
-    """The code of the blocks up to the first thing that the model made up, and where that is."""
-    code: list[str] = []
-    end = 0
-    for block in blocks:
-        if code and (invented := _INVENTED.search(text, end, block.start())):
-            return "\n".join(code), (INVENTED_OUTPUT,), invented.start()
-        label = block.group(2).strip().lower().split(" ")[0]
-        if label in _SHOWN:
-            if code:
-                return "\n".join(code), (INVENTED_OUTPUT,), block.start()
-        elif block.group(3).strip():
-            code.append(_dedented(block.group(3)))
-        end = block.end()
-    invented = _INVENTED.search(text, end) if code else None
-    remarks = (INVENTED_OUTPUT,) if invented else ()
-    return ("\n".join(code) if code else None), remarks, invented.start() if invented else len(text)
+def _found_in(parts: list[Part]) -> _Found:
+    found = _Found()
+    for part in parts:
+        if part.kind == "prose":
+            claim = _claimed_output(part.text) if found.code or found.prints else None
+            found.prose.append(part.text[:claim])
+            found.invented = claim is not None
+        elif part.kind == "block" and part.text.strip():
+            found.invented = _take_block(found, part)
+        if found.invented:
+            break
+    return found
 
 
-def _bare_code(text: str) -> str | None:
+def _take_block(found: _Found, block: Part) -> bool:
+    """Put a block where it belongs. True if it is an output that the model made up."""
+    if is_python(block.label):
+        found.code.append(block.text)
+    elif _OTHER.fullmatch(block.label):
+        found.skipped.append(block.text)
+    elif _SHOWN.fullmatch(block.label):
+        return bool(found.code)
+    elif _does_something(block.text):
+        found.code.append(block.text)
+    elif found.code:
+        return True
+    else:
+        found.doubtful.append(block.text)
+        found.prints = found.prints or _PRINTS.search(block.text) is not None
+    return False
+
+
+def _claimed_output(prose: str) -> int | None:
+    """Where the first line is that says what the code printed."""
+    at = 0
+    for line in prose.split("\n"):
+        begin = _NO_WORD.match(line)
+        words = line[begin.end() :] if begin else line
+        if (heading := _HEADING.match(words)) is not None:
+            # "Result: it is used below." says nothing; after "Output:" and "Observation:" comes nothing else.
+            if not (heading["result"] and _is_prose(heading["said"].strip(_MARKS))):
+                return at
+        elif (sentence := _SENTENCE.match(words)) is not None:
+            said = sentence["said"].strip(_MARKS)
+            value = said.lstrip(_MARKS + ":")
+            if not value or (not _is_prose(value) if said.startswith(":") else _VALUE.match(value)):
+                return at
+        at += len(line) + 1
+    return None
+
+
+def _is_prose(said: str) -> bool:
+    """Whether the words go on as a sentence, and are no value."""
+    going_on = said[:1].islower() or said.endswith((".", ":"))
+    return going_on and len(said.split()) >= 3 and _DATA.search(said) is None
+
+
+def _bare_code(text: str, rest: str, blocks: list[Part]) -> str | None:
     """The whole reply, if it is Python that does something and not a sentence that happens to parse."""
-    text = text.strip()
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    does = (ast.Call, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Import, ast.ImportFrom, ast.FunctionDef, ast.For)
-    return text if any(isinstance(node, does) for node in ast.walk(tree)) else None
+    whole = text.strip()
+    # A line of tildes can be read as Python, one of backticks only in a string.
+    if not (blocks and "~~~" in whole) and _does_something(whole):
+        return whole
+    return rest.strip() if not blocks and _does_something(rest.strip()) else None
+
+
+def _does_something(code: str) -> bool:
+    """Whether it is Python, and more than names and values: those are what an output looks like."""
+    if tree_of(code) is None:
+        return False
+    return any(
+        isinstance(node, _DOES) and not (isinstance(node, ast.AnnAssign) and node.value is None)
+        for node in nodes_of(code)
+    )
 
 
 def _remarks_on(code: str) -> tuple[str, ...]:
     return (PRINTED_SUBMIT,) if _PRINTED_SUBMIT.search(code) else ()
 
 
-def _dedented(code: str) -> str:
-    """A block that was indented as a whole, as in a list, is taken back to the margin. A fence at its end goes."""
-    lines = _CLOSED.sub("", code.rstrip()).splitlines()
-    indents = [len(line) - len(line.lstrip()) for line in lines if line.strip()]
-    by = min(indents, default=0)
-    return "\n".join(line[by:] for line in lines)
+def _named(blocks: list[str]) -> str:
+    """The blocks by how the first of them begins."""
+    line = blocks[0].strip().split("\n")[0]
+    more = len(blocks) - 1
+    return f"`{line[:60]}`" + (f" (and {more} more)" if more else "")
 
 
 def _joined(parts: list[str]) -> str | None:

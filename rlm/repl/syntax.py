@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ast
 import functools
+import warnings
+
+_NAME = "<reply>"
+for _kind in (SyntaxWarning, DeprecationWarning):  # "\\d" is the model's to mend, and nothing for the user's terminal
+    warnings.filterwarnings("ignore", category=_kind, module=_NAME)
 
 
 @functools.lru_cache(8)
 def tree_of(code: str) -> ast.Module | None:
     """The tree of the code; None where it does not compile."""
     try:
-        return ast.parse(code)
+        return ast.parse(code, _NAME)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
