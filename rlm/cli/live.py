@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ..tasks import Task
 from .plan_words import plan_lines
-from .state import Event, Iteration, RunState
+from .state import Call, Event, Iteration, RunState
 from .words import clean, count, duration, inputs_text, last_line, money, one_line, script_notice, signature_text
 
 _PHASES = {
@@ -31,8 +31,9 @@ _PHASES = {
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PER_SECOND = 8
 _CALLS = 5
-_BARS = 90
-"""Columns that the gauges need for their bars."""
+_BAR = 8
+_ECHO = 4
+"""Columns that stay free behind the last line: a ^C that the terminal shows there must not begin another line."""
 
 
 class LiveView:
@@ -128,8 +129,9 @@ def iteration_line(one: Iteration, width: int) -> Text:
 def frame(state: RunState, width: int, height: int) -> RenderableType:
     """The moving part of the view."""
     with state.lock:
-        calls, gauges = _calls(state, width), _gauges(state, width)
-        room = max(3, min(24, height - len(list(state.calls)[:_CALLS]) - 8))
+        shown = list(state.calls.values())[: max(1, min(_CALLS, height - 12))]
+        calls, gauges = _calls(state, shown, width), _gauges(state, width)
+        room = max(3, min(24, height - len(shown) - 8))
         return Group(_code(state, width, room), *calls, gauges)
 
 
@@ -148,18 +150,17 @@ def _code(state: RunState, width: int, room: int) -> RenderableType:
     return Panel(body, title=title, title_align="left", border_style=style, subtitle=note, subtitle_align="right")
 
 
-def _calls(state: RunState, width: int) -> list[RenderableType]:
-    flying = list(state.calls.values())
-    if not flying:
+def _calls(state: RunState, shown: list[Call], width: int) -> list[RenderableType]:
+    if not shown:
         return []
     grid = Table.grid(padding=(0, 1))
     for style in ("magenta", "dim", ""):
         grid.add_column(no_wrap=True, style=style)
-    for call in flying[:_CALLS]:
+    for call in shown:
         taken = duration(state.clock() - call.since)
         grid.add_row(f" ⇄ {clean(call.name)}", f"{taken:>6}", Text(one_line(call.preview, max(10, width - 30))))
-    if len(flying) > _CALLS:
-        grid.add_row(f"   and {len(flying) - _CALLS:,} more", "", "")
+    if len(state.calls) > len(shown):
+        grid.add_row(f"   and {len(state.calls) - len(shown):,} more", "", "")
     return [grid]
 
 
@@ -183,14 +184,26 @@ def _gauges(state: RunState, width: int) -> RenderableType:
     tokens, cost = budget.get("tokens"), budget.get("cost_usd")
     rest = [f"{tokens:,} tokens"] if tokens and not budget.get("max_tokens") else []
     rest += [money(cost)] if cost is not None and not budget.get("max_cost_usd") else []
-    if width < _BARS:
-        return Text(" " + " · ".join(plain + rest), no_wrap=True, overflow="ellipsis")
+    end = "  " + " · ".join(rest)
+    if sum(len(one) + _BAR + 3 for one in plain) + len(end) > width - _ECHO:
+        return Text(_filled(plain + rest, width - _ECHO), no_wrap=True, overflow="ellipsis")
     grid = Table.grid(padding=(0, 1))
-    grid.add_row(*cells, Text("  " + " · ".join(rest)))
+    grid.add_row(*cells, Text(end))
     return grid
+
+
+def _filled(parts: list[str], width: int) -> str:
+    """The parts in as few lines as they need."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + len(part) + 3 <= width:
+            lines[-1] += f" · {part}"
+        else:
+            lines.append(f" {part}")
+    return "\n".join(lines)
 
 
 def _bar(used: float, limit: float) -> ProgressBar:
     share = used / limit
     style = "green" if share < 0.6 else "yellow" if share < 0.85 else "red"
-    return ProgressBar(limit, min(used, limit), width=8, complete_style=style, finished_style="red")
+    return ProgressBar(limit, min(used, limit), width=_BAR, complete_style=style, finished_style="red")

@@ -133,6 +133,19 @@ def test_the_picture_fits_the_terminal_whatever_runs(width: int, height: int) ->
     assert max(map(len, lines)) <= width
 
 
+@pytest.mark.parametrize("width", [36, 60, 90, 100, 120, 160])
+def test_every_gauge_is_whole_however_wide_the_terminal_is(width: int) -> None:
+    state = state_after(events())
+    state.budget |= {"max_tokens": 100_000, "max_cost_usd": 1.0}
+    text = drawn(state, width=width)
+    for name in ("iterations", "calls", "time", "tokens", "cost"):
+        assert name in text
+    for number in ("2/8", "0/50", "2.0 s/5:00", "1,249/100,000", "$0.0123/$1.00"):
+        assert number in text
+    # A ^C that the terminal shows behind the last line must not begin another one.
+    assert len(text.rstrip("\n").splitlines()[-1].rstrip()) <= width - len("^C^C")
+
+
 def test_limits_that_are_set_have_gauges_and_others_do_not() -> None:
     state = state_after(events())
     state.budget |= {"max_tokens": 5000, "max_cost_usd": 1.0, "max_duration": float("inf")}
