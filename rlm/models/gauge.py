@@ -4,8 +4,8 @@ Requests and tokens each have a time at which the next one is due. Who wants to 
 comes when it is due: nobody looks whether it is his turn, and places are taken in the order in which they are asked
 for. Who dies in between leaves a place unused, and nothing else.
 
-A server that says "too many" moves everything behind the time it named and halves the speed, which comes back within
-a minute or two. A change of `epoch` says so to those who have a place: they take another one.
+A server that says "too many" moves everything behind the time it named and halves the speed, which then doubles every
+few seconds. A change of `epoch` says so to those who have a place: they take another one.
 """
 
 from __future__ import annotations
@@ -17,14 +17,18 @@ from typing import Any
 
 BURST_SHARE = 50
 """At most this part of a minute's requests or tokens comes at once."""
-LEAST_SHARE = 1 / 64
-RECOVERY_S = 120.0
-"""How long it takes from nothing to the full speed, once a server is busy no more."""
+LEAST_SHARE = 1 / 512
+DOUBLING_S = 15.0
+"""How long it takes until the speed is twice as much, once a server is busy no more: it may have been guessed wrong."""
 FORGET = 4.0
 """A speed that was only found out is no limit any more when this many times as much went well."""
 LONGEST_PAUSE_S = 600.0
-_WINDOW_S = 3.0
-_SLOWEST = 0.2
+_LONGEST_GUESS_S = 32.0
+"""The longest that is waited where the server does not say how long."""
+_CALM_S = 5.0
+"""A refusal so long after the last pause is a new one, not another in a row."""
+_WINDOW_S = 1.0
+_SLOWEST = 2.0
 _GUESS_OUT = 256.0
 
 
@@ -50,6 +54,9 @@ class Gauge:
     """Which part of the full speed was left at `cut_at`."""
 
     cut_at: float = 0.0
+    refusals: int = 0
+    """How often in a row the server said "too many"."""
+
     found: float = 0.0
     """Requests a second when a server without a known limit first said "too many"; 0: it never did."""
 
@@ -76,10 +83,12 @@ class Place:
 
 def take(gauge: Gauge, now: float, limit: Limit, tokens_in: float, most_out: float | None) -> tuple[Gauge, Place]:
     """The next place for a request that sends about so many tokens, and gets `most_out` at the most."""
-    share = share_at(gauge, now)
+    if share_at(gauge, now) >= FORGET:
+        gauge = replace(gauge, found=0.0, share=1.0, cut_at=0.0, refusals=0)
     start = requests = max(now, gauge.not_before)
     changes: dict[str, Any] = {}
-    rate = _requests_a_second(gauge, limit, share)
+    # At the speed there will be then: a long line would otherwise stand at the lowest speed to its end.
+    rate = _requests_a_second(gauge, limit, max(gauge.requests_at, start))
     if rate is not None:
         extra = _extra(limit.requests)
         requests = max(requests, gauge.requests_at - extra / rate)
@@ -88,13 +97,11 @@ def take(gauge: Gauge, now: float, limit: Limit, tokens_in: float, most_out: flo
     due = requests
     if limit.tokens is not None:
         extra = _extra(limit.tokens)
-        a_second = _tokens_a_second(limit.tokens, share)
+        a_second = _tokens_a_second(gauge, limit.tokens, max(gauge.tokens_at, start))
         # A request that is larger than what may come at once needs an empty line, and no more.
         due = max(due, gauge.tokens_at + (tokens - max(tokens, extra)) / a_second)
         changes["tokens_at"] = max(gauge.tokens_at, start) + tokens / a_second
     faded = gauge.lately * math.exp(-max(0.0, now - gauge.seen_at) / _WINDOW_S)
-    if share >= FORGET:
-        changes |= {"found": 0.0, "share": 1.0, "cut_at": 0.0}
     gauge = replace(gauge, **changes, lately=faded + 1, seen_at=now)
     return gauge, Place(due - now, gauge.epoch, requests - now, gauge.saved, tokens, now)
 
@@ -111,12 +118,12 @@ def leave(gauge: Gauge, now: float, limit: Limit, place: Place) -> tuple[Gauge, 
     """A place that was not used: the next one to come has it."""
     if place.epoch != gauge.epoch:
         return gauge, None
-    share = share_at(gauge, now)
-    rate = _requests_a_second(gauge, limit, share)
+    rate = _requests_a_second(gauge, limit, max(gauge.requests_at, now))
     if rate is not None:
         gauge = replace(gauge, requests_at=gauge.requests_at - 1 / rate)
     if limit.tokens is not None:
-        gauge = replace(gauge, tokens_at=gauge.tokens_at - place.tokens / _tokens_a_second(limit.tokens, share))
+        a_second = _tokens_a_second(gauge, limit.tokens, max(gauge.tokens_at, now))
+        gauge = replace(gauge, tokens_at=gauge.tokens_at - place.tokens / a_second)
     return gauge, None
 
 
@@ -125,7 +132,8 @@ def settle(gauge: Gauge, now: float, limit: Limit, place: Place, tokens_in: int,
     gauge = replace(gauge, tokens_out=0.9 * gauge.tokens_out + 0.1 * tokens_out)
     if place.epoch != gauge.epoch or limit.tokens is None:
         return gauge, None
-    seconds = (tokens_in + tokens_out - place.tokens) / _tokens_a_second(limit.tokens, share_at(gauge, now))
+    a_second = _tokens_a_second(gauge, limit.tokens, max(gauge.tokens_at, now))
+    seconds = (tokens_in + tokens_out - place.tokens) / a_second
     return replace(gauge, tokens_at=gauge.tokens_at + seconds, saved=gauge.saved - seconds), None
 
 
@@ -140,10 +148,11 @@ def slow(gauge: Gauge, now: float, limit: Limit, place: Place, retry_after: floa
     found = gauge.found or max(gauge.lately / _WINDOW_S, _SLOWEST)
     most = FORGET if limit.requests is None and limit.tokens is None else 1.0
     share = max(LEAST_SHARE, min(share_at(gauge, now), most) / 2)
-    pause = 0.5 / share if retry_after is None else _bounded(retry_after)
-    until = max(gauge.not_before, now + pause)
-    gauge = replace(gauge, share=share, cut_at=until, found=found, epoch=gauge.epoch + 1, not_before=until)
-    return _moved(gauge), until - now
+    refusals = gauge.refusals + 1 if now < gauge.cut_at + _CALM_S else 1
+    guessed = min(_LONGEST_GUESS_S, 0.25 * 2.0 ** min(refusals, 30))
+    until = max(gauge.not_before, now + (guessed if retry_after is None else _bounded(retry_after)))
+    gauge = replace(gauge, share=share, cut_at=until, refusals=refusals, found=found, not_before=until)
+    return _moved(replace(gauge, epoch=gauge.epoch + 1)), until - now
 
 
 VERBS: Mapping[str, Callable[..., tuple[Gauge, Any]]] = {
@@ -153,16 +162,16 @@ VERBS: Mapping[str, Callable[..., tuple[Gauge, Any]]] = {
 
 
 def share_at(gauge: Gauge, now: float) -> float:
-    """Which part of the full speed is used now; above 1 only a speed that was found out goes on growing."""
-    return min(FORGET, gauge.share + max(0.0, now - gauge.cut_at) / RECOVERY_S) if gauge.cut_at else 1.0
+    """Which part of the full speed is used then; above 1 only a speed that was found out goes on growing."""
+    doublings = max(0.0, now - gauge.cut_at) / DOUBLING_S
+    return min(FORGET, gauge.share * 2.0 ** min(doublings, 30.0)) if gauge.cut_at else 1.0
 
 
-def _requests_a_second(gauge: Gauge, limit: Limit, share: float) -> float | None:
+def _requests_a_second(gauge: Gauge, limit: Limit, when: float) -> float | None:
+    share = share_at(gauge, when)
     if limit.requests is not None:
         return (limit.requests - _extra(limit.requests)) / 60 * min(1.0, share)
-    if limit.tokens is None and gauge.found and share < FORGET:
-        return gauge.found * share
-    return None
+    return gauge.found * share if gauge.found and limit.tokens is None else None
 
 
 def _extra(a_minute: float | None) -> float:
@@ -170,8 +179,8 @@ def _extra(a_minute: float | None) -> float:
     return float(int((a_minute or 0.0) / BURST_SHARE))
 
 
-def _tokens_a_second(a_minute: float, share: float) -> float:
-    return (a_minute - _extra(a_minute)) / 60 * min(1.0, share)
+def _tokens_a_second(gauge: Gauge, a_minute: float, when: float) -> float:
+    return (a_minute - _extra(a_minute)) / 60 * min(1.0, share_at(gauge, when))
 
 
 def _moved(gauge: Gauge) -> Gauge:
