@@ -20,6 +20,7 @@ from yaml.scanner import Scanner
 
 _MAX_DEPTH = 40
 _TAG = "tag:yaml.org,2002:"
+_PLAIN = ("str", "null", "bool", "int", "float")
 
 
 class YamlError(ValueError):
@@ -41,8 +42,7 @@ def compose(text: str) -> Any:
     try:
         return _Loader(text).get_single_node()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        message = _readable(error.problem or error.context or "this is not YAML")
+        message, mark = _readable(error, text)
         raise YamlError(message, mark.line + 1 if mark else 1, mark.column + 1 if mark else 1) from None
     except ReaderError as error:
         message = f"a character that YAML does not allow (U+{error.character:04X})"
@@ -58,6 +58,8 @@ def is_text(node: Any) -> bool:
 def scalar(node: Any) -> Any:
     """The value of a node that holds neither a list nor a mapping. Raises `YamlError`."""
     tag, text = node.tag.removeprefix(_TAG), node.value
+    if tag not in _PLAIN:
+        raise _at(node, f"tags such as {tag[:40]!r} are not read here; write the value without it")
     try:
         match tag:
             case "str":
@@ -137,14 +139,41 @@ class _Loader(Reader, Scanner, Parser, Composer, _Resolver):
             self._depth -= 1
 
 
-def _readable(message: str) -> str:
-    """PyYAML's words for the mistakes that are made most, with what to do about them."""
+def _readable(error: yaml.MarkedYAMLError, text: str) -> tuple[str, Any]:
+    """PyYAML's words for the mistakes that are made most, with what to do about them; and where to look."""
+    message, context = error.problem or error.context or "this is not YAML", error.context or ""
+    begun, mark = error.context_mark, error.problem_mark or error.context_mark
+    if "while scanning a quoted scalar" in context and "end of stream" in message:
+        return "a quote is opened here and never closed", begun
+    if mark is None:
+        return message, None
+    if context in ("while parsing a flow sequence", "while parsing a flow mapping") and begun is not None:
+        opened = f"the bracket opened in line {begun.line + 1}, column {begun.column + 1}"
+        return f"{opened} is not closed, or a ',' is missing before this", mark
     if "mapping values are not allowed" in message:
-        return "a second ': ' in this line; put a text that holds ': ' into quotes"
-    if "cannot start any token" in message and "\\t" in message:
-        return "a tab; indent with spaces"
-    if "could not find expected ':'" in message:
-        return "a key without ':'"
-    if "expected a single document" in message or "found another document" in message:
-        return "a second document ('---'); a file holds one"
-    return message
+        before = text.splitlines()[mark.line][: mark.column]
+        if ": " in before:
+            return "a second ': ' in this line; put a text that holds ': ' into quotes", mark
+        return "a key does not fit here; check the indentation, and the ': ' of the line above", mark
+    if "expected <block end>" in message and "scalar" in message:
+        return "a text goes on after its end; check its quotes and its indentation", mark
+    for part, words in _WORDS:
+        if part in message:
+            return words, mark
+    if found := re.fullmatch(r"found character '(.)' that cannot start any token", message):
+        return f"a text cannot begin with {found[1]}; put it into quotes", mark
+    if found := re.fullmatch(r"found unknown escape character '(.)'", message):
+        return f"\\{found[1]} means nothing in double quotes; use single quotes, or \\\\{found[1]}", mark
+    if found := re.fullmatch(r"expected the node content, but found '(.)'", message):
+        return f"a value is missing before {found[1]}", mark
+    return message, mark
+
+
+_WORDS = (
+    ("'\\t' that cannot start any token", "a tab; indent with spaces"),
+    ("could not find expected ':'", "a key without ':'"),
+    ("expected a single document", "a second document ('---'); a file holds one"),
+    ("found another document", "a second document ('---'); a file holds one"),
+    ("expected <block end>", "this does not line up with what stands above it; check the indentation"),
+    ("sequence entries are not allowed", "a list begins in a line of its own, or is written as [a, b]"),
+)

@@ -10,7 +10,7 @@ import click
 
 from rlm import __version__
 
-from . import exits
+from . import exits, streams
 
 _COMMANDS = (
     *("run", "batch", "resume", "replay", "fork", "runs", "view", "escalations"),
@@ -62,4 +62,5 @@ def rlm() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script."""
+    streams.open_all()
     sys.exit(exits.guard(rlm, arguments))

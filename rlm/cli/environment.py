@@ -36,9 +36,7 @@ def require(task: Task) -> None:
     from sandbox.isolation.probe import choose_tier
 
     choose_tier(task.isolation)
-    plans = task.plans.models.values() if task.plans is not None else ()
-    specs = (task.models.main, task.models.sub, task.models.extraction, *plans)
-    asked = {spec.model: spec for spec in specs if spec.scripted is None}
+    asked = {(spec.model, spec.api_key_env): spec for spec in task.asked.values() if spec.scripted is None}
     for spec in asked.values():
         if spec.local:
             prepare(spec.weights, spec.options.get("backend"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -22,6 +23,7 @@ Exit codes: 0 answered, 1 no acceptable answer, 2 bad file or usage, 3 internal 
 4 environment (no isolation, missing key or package), 130 interrupted."""
 
 _OURS = ("rlm", "sandbox")
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class EnvironmentProblem(Exception):
@@ -40,9 +42,8 @@ def guard(command: click.Command, arguments: Sequence[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         _say("Interrupted.")
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has gone. Python would complain about that once more when it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except BrokenPipeError:  # whoever read our output has gone
+        _close_output()
         return NO_ANSWER
     except Exception as error:
         return explain(error)
@@ -58,6 +59,10 @@ def explain(error: Exception) -> int:
     if isinstance(error, TaskError):
         _say("\n".join(map(str, error.problems)))
         return USAGE
+    if isinstance(error, OSError) and error.errno in _FULL:
+        _close_output()
+        _say(f"rlm: nothing more can be written: {error}")
+        return ENVIRONMENT
     if isinstance(error, EnvironmentProblem | WeightsError) or _is_local_model_error(error):
         _say(f"rlm: {error}")
         return ENVIRONMENT
@@ -98,5 +103,12 @@ def _place_of(error: Exception) -> str:
     return ""
 
 
+def _close_output() -> None:
+    """Let standard output lead nowhere: Python would complain about it once more when it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
 def _say(text: str) -> None:
-    click.echo(text, err=True)
+    from .words import clean
+
+    click.echo(clean(text), err=True)

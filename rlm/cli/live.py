@@ -16,7 +16,18 @@ from rich.text import Text
 from ..tasks import Task
 from .plan_words import plan_lines
 from .state import Call, Event, Iteration, RunState
-from .words import clean, count, duration, inputs_text, last_line, money, one_line, script_notice, signature_text
+from .words import (
+    clean,
+    count,
+    duration,
+    inputs_text,
+    last_line,
+    models_text,
+    money,
+    one_line,
+    script_notice,
+    signature_text,
+)
 
 _PHASES = {
     "starting": "starting a kernel",
@@ -106,9 +117,7 @@ def header(task: Task) -> RenderableType:
     lines.add_column(overflow="fold")
     lines.add_row("task", Text(clean(signature_text(task))))
     lines.add_row("inputs", Text(clean(inputs_text(task))))
-    roles = {"main": task.models.main, "sub": task.models.sub, "extraction": task.models.extraction}
-    names = {role: str(spec) for role, spec in roles.items() if role == "main" or spec != task.models.main}
-    lines.add_row("model", Text(", ".join(clean(n if r == "main" else f"{r} {n}") for r, n in names.items())))
+    lines.add_row("model", Text(clean(models_text(task))))
     notice = script_notice(task)
     return Group(lines, *([Text(notice, "yellow")] if notice else []), Text(""))
 

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 
 def costs_money(task: Task) -> bool:
     """Whether a task asks models that somebody may be paid for: none that runs here, and no script."""
-    plans = task.plans.models.values() if task.plans is not None else ()
-    specs = (task.models.main, task.models.sub, task.models.extraction, *plans)
-    return any(spec.scripted is None and not spec.local and spec.model != "oracle" for spec in specs)
+    return any(spec.scripted is None and not spec.local and spec.model != "oracle" for spec in task.asked.values())
 
 
 class Unpriced:

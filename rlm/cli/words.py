@@ -87,15 +87,13 @@ def inputs_text(task: Task) -> str:
 
 def models_text(task: Task) -> str:
     """Which model does what; a script is called a script."""
-    models = task.models
-    parts = [str(models.main)]
-    parts += [f"{role} {spec}" for role, spec in _others(task) if spec != models.main]
-    return ", ".join(parts)
+    main = task.models.main
+    return ", ".join([str(main), *(f"{role} {spec}" for role, spec in task.asked.items() if spec != main)])
 
 
 def script_notice(task: Task) -> str | None:
     """What has to be said where there is no model."""
-    roles = {"main": task.models.main, "sub": task.models.sub, "extraction": task.models.extraction}
+    roles = task.asked
     scripts = {role: spec.scripted.name for role, spec in roles.items() if spec.scripted is not None}
     if not scripts:
         return None
@@ -115,10 +113,6 @@ def summary(task: Task) -> str:
 
 def _sides(task: Task) -> tuple[Any, Any]:
     return task.signature.inputs, task.signature.outputs
-
-
-def _others(task: Task) -> tuple[tuple[str, Any], ...]:
-    return ("sub", task.models.sub), ("extraction", task.models.extraction)
 
 
 def _size(value: Any) -> str:

@@ -30,7 +30,5 @@ def read_adapter(
         return AdapterSpec(written.name), []
     spec = spec_of(written.model, folder)
     wrong = wrong_with(spec, folder) if spec.local else None
-    if spec.scripted is not None and not spec.scripted.is_file():
-        wrong = f"there is no file {spec.scripted.name} beside the task"
     place = document.value_place(("adapter", "model"))
     return AdapterSpec(written.name, spec), [document.problem(f"adapter.model: {wrong}", place)] if wrong else []

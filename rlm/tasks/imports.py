@@ -45,7 +45,7 @@ def fetch(folder: Path, reference: str) -> Any:
     importlib.invalidate_caches()
     try:
         found = importlib.import_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that ends where it is imported must not end us with it
         if isinstance(error, ModuleNotFoundError) and error.name in ("dspy", "litellm"):
             raise
         raise ImportProblem(f"{module!r} cannot be imported: {type(error).__name__}: {error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -168,9 +169,16 @@ class InputReader:
 
 def standard_input() -> str:
     """All of standard input; a person at a terminal is told what is waited for."""
+    if sys.stdin is None:
+        raise _Unreadable("standard input is closed; pipe the text in, or name a file")
     if sys.stdin.isatty():
         print("Reading an input from the terminal; end it with Ctrl-D.", file=sys.stderr)  # noqa: T201
-    return sys.stdin.read()
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="strict")  # as files are read, whatever the locale says
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError:
+        raise _Unreadable("what is piped in is not utf-8; convert it first, as with `iconv -t utf-8`") from None
 
 
 def _text(path: Path, encoding: str) -> str:

@@ -111,6 +111,8 @@ class _Loader:
         plans = self._plans(written, signature)
         adapter, found = read_adapter(written.adapter, self.document, self.folder)
         self.problems += found
+        if adapter is not None and adapter.model is not None and adapter.model.scripted is not None:
+            self._script(adapter.model.scripted, ("adapter", "model", "scripted"))
         scorer, found = read_confidence(written.confidence, self.document, self.folder)
         self.problems += found
         if signature is None or models is None or trigger is None:

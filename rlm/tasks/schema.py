@@ -149,6 +149,8 @@ class ModelFile(_Section):
             raise ValueError("this is not a URL") from None
         if "@" in parts.netloc:
             raise ValueError("a URL with a user and password is refused; name the key with api_key_env")
+        if parts.query:
+            raise ValueError("a URL with a '?' is refused, for keys stand there; name the key with api_key_env")
         if value is not None and parts.scheme not in ("http", "https"):
             raise ValueError("an endpoint begins with http:// or https://")
         return value

@@ -15,7 +15,7 @@ from ..plans.plan import Plan
 from ..signatures import Signature
 from . import imports
 from .adapters import AdapterSpec
-from .models import ROLES, Models
+from .models import ROLES, Models, ModelSpec
 from .plans import TaskPlans
 from .problems import TaskError, TaskProblem
 
@@ -52,6 +52,14 @@ class Task:
     path: Path | None = None
     source: dict[str, Any] | None = None
     """What the task was read from, for the record of its runs: see `loading.Recorded`."""
+
+    @property
+    def asked(self) -> dict[str, ModelSpec]:
+        """Every model that may be asked, by what it is for: the three roles, the adapter's own, those of the plans."""
+        found = {role: getattr(self.models, role) for role in ROLES}
+        if self.adapter is not None and self.adapter.model is not None:
+            found["adapter"] = self.adapter.model
+        return (self.plans.models if self.plans is not None else {}) | found
 
     def by_plan(self, plan: Plan, *, keep_model: bool = False) -> Task:
         """The task as one of its plans does it: its approach, tools and model, unless the model is to be kept."""

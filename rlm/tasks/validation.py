@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from ..signatures.checks import preview
 from .places import Document, Path, step_into
 from .problems import TaskProblem, suggestion
-from .schema import ScriptFile, TaskFile, json_schema
+from .schema import SOURCES, ScriptFile, TaskFile, json_schema
 
 _SECRET = re.compile(
     r"(?!max_)(.*[_-])?(api[_-]?key|key|token|secret|password|credentials?|authorization|bearer)", re.IGNORECASE
@@ -79,7 +79,7 @@ def dotted(path: Path) -> str:
 def _secrets(document: Document, given: dict[str, Any]) -> tuple[list[TaskProblem], set[Path]]:
     """Keys that stand in the file. They are reported without their values."""
     plans = given.get("plans")
-    named = [*_keys(given.get("models"), ("models",))]
+    named = [path for section in ("models", "adapter") for path in _keys(given.get(section), (section,))]
     named += _keys(plans.get("models"), ("plans", "models")) if isinstance(plans, dict) else ()
     found = [path for path in named if _SECRET.fullmatch(str(path[-1]))]
     problems = [document.problem(f"{dotted(path)}: {_ADVICE}", document.key_place(path)) for path in found]
@@ -124,6 +124,9 @@ def _explain(document: Document, schema: dict[str, Any], fault: ErrorDetails, pa
     name = dotted(path)
     if fault["type"] == "extra_forbidden":
         hint = suggestion(str(path[-1]), _known(schema, path[:-1]))
+        if path[0] == "inputs" and path[-1] in SOURCES:
+            message = f"{dotted(path[:-1])} comes from one place; keep one of {', '.join(SOURCES)}"
+            return document.problem(message, document.key_place(path))
         if path[0] == "inputs":
             hint += " (to give this mapping as it is, write it under `value:`)"
         return document.problem(f"{name} is not known{hint}", document.key_place(path))

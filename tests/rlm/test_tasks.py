@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import io
 import subprocess
 import sys
 import textwrap
@@ -184,6 +185,7 @@ def test_a_signature_class_is_imported_from_beside_the_file(write: Any) -> None:
         ("nowhere_at_all:Count", "there is no module 'nowhere_at_all'"),
         ("beside:Cuont", "has no 'Cuont'; did you mean Count?"),
         ("beside:Count", "ZeroDivisionError"),
+        ("ending:Count", "'ending' cannot be imported: SystemExit: 0"),
         ("json:loads", "a signature is a dspy.Signature class"),
         ("just words", "neither 'inputs -> outputs'"),
         ("'doc: str'", "'->' and the outputs are missing"),
@@ -192,7 +194,8 @@ def test_a_signature_class_is_imported_from_beside_the_file(write: Any) -> None:
     ],
 )
 def test_a_signature_that_cannot_be_imported_is_explained(write: Any, reference: str, said: str) -> None:
-    path = write(GOOD.replace('"doc: str -> answer: int"', reference), beside__py="class Count: pass\n1 / 0\n")
+    beside = {"beside__py": "class Count: pass\n1 / 0\n", "ending__py": "class Count: pass\nraise SystemExit(0)\n"}
+    path = write(GOOD.replace('"doc: str -> answer: int"', reference), **beside)
     (problem,) = problems(path)
     assert problem.startswith("task.yaml:1:12: signature: ")
     assert said in problem
@@ -315,13 +318,17 @@ def test_problems_with_inputs_are_at_the_line_of_the_input(write: Any) -> None:
         "api_key: sk-12345",
         "api_key_env: sk-12345",
         "api_base: 'https://me:sk-12345@x/v1'",
+        "api_base: 'https://x/v1?key=sk-12345'",
         "options: {token: sk-12345}",
     ],
 )
 def test_a_key_in_the_file_is_refused_with_advice_and_not_repeated(write: Any, line: str) -> None:
-    (problem,) = problems(write(GOOD.replace("openai/gpt-5-mini", f"{{main: {{model: openai/a, {line}}}}}")))
-    assert "api_key_env" in problem
-    assert "12345" not in problem
+    model = f"{{model: openai/a, {line}}}"
+    elsewhere = GOOD + f"adapter: {{name: two-step, model: {model}}}\n"
+    for text in (GOOD.replace("openai/gpt-5-mini", f"{{main: {model}}}"), elsewhere):
+        (problem,) = problems(write(text))
+        assert "api_key_env" in problem
+        assert "12345" not in problem
 
 
 @pytest.mark.parametrize(
@@ -331,11 +338,19 @@ def test_a_key_in_the_file_is_refused_with_advice_and_not_repeated(write: Any, l
         ("- a\n- b\n", "task.yaml:1:1: a task file is a mapping"),
         ("models: m\n", 'task.yaml:1:1: signature is missing; add `signature: "doc: str -> answer: str"`'),
         ("signature: a: b\n", "task.yaml:1:13: a second ': ' in this line; put a text"),
-        ("signature: 'a\n", "task.yaml:2:1: found unexpected end of stream"),
+        ("signature: 'a\nmodels: m\n", "task.yaml:1:12: a quote is opened here and never closed"),
+        ("signature: 'a's'\n", "task.yaml:1:15: a text goes on after its end; check its quotes"),
+        ("inputs: {a: [1, 2}\n", "task.yaml:1:18: the bracket opened in line 1, column 13 is not closed"),
+        ("a: [1,,2]\n", "task.yaml:1:7: a value is missing before ,"),
+        ("a:\n  b: 1\n   c: 2\n", "task.yaml:3:5: a key does not fit here; check the indentation"),
+        ("a:\n  - 1\n - 2\n", "task.yaml:3:2: this does not line up with what stands above it"),
+        ("a: - 1\n", "task.yaml:1:4: a list begins in a line of its own, or is written as [a, b]"),
+        ("a: @me\n", "task.yaml:1:4: a text cannot begin with @; put it into quotes"),
+        ('a: "\\d"\n', "task.yaml:1:6: \\d means nothing in double quotes; use single quotes, or \\\\d"),
         ("a:\n\t- b\n", "task.yaml:2:1: a tab; indent with spaces"),
         ("a: 1\n---\nb: 2\n", "task.yaml:2:1: a second document"),
         ("a: &x 1\nb: *x\n", "task.yaml:2:4: *x: aliases are not read here"),
-        ("a: !!python/object:os.system ls\n", "task.yaml:1:4: 'ls' cannot be read as a value"),
+        ("a: !!python/object:os.system ls\n", "task.yaml:1:4: tags such as 'python/object:os.system'"),
         ("a: !!int x\n", "task.yaml:1:4: 'x' cannot be read as a value"),
         ("a: " + "[" * 60 + "\n", "nested more than 40 deep"),
         ("a: \x01\n", "task.yaml:1:4: a character that YAML does not allow"),
@@ -377,6 +392,26 @@ def test_a_file_in_another_encoding_is_read_when_it_says_so(write: Any) -> None:
     assert load(path).inputs == {"doc": "café"}
     write(GOOD.replace("some text", "{file: a.txt}"))
     assert "is not utf-8 (byte 3); if it is another one, say so: `encoding: latin-1`" in problems(path)[0]
+
+
+def test_an_input_has_one_source(write: Any) -> None:
+    (problem,) = problems(write(GOOD.replace("some text", "{file: a.txt, glob: '*.txt'}")))
+    assert problem == "task.yaml:2:29: inputs.doc comes from one place; keep one of file, glob, stdin, json, value"
+
+
+@pytest.mark.parametrize(
+    ("piped", "said"),
+    [(b"caf\xe9", "inputs.doc: what is piped in is not utf-8"), (None, "inputs.doc: standard input is closed")],
+)
+def test_standard_input_is_utf8_or_it_is_said(
+    write: Any, monkeypatch: pytest.MonkeyPatch, piped: bytes | None, said: str
+) -> None:
+    path = write(GOOD.replace("some text", "{stdin: true}"))
+    # In the C locale, Python lets anything pass.
+    stream = None if piped is None else io.TextIOWrapper(io.BytesIO(piped), "utf-8", errors="surrogateescape")
+    monkeypatch.setattr(sys, "stdin", stream)
+    (problem,) = problems(path)
+    assert said in problem
 
 
 def test_standard_input_is_for_one_input_only(write: Any) -> None:
@@ -564,6 +599,14 @@ def test_an_adapter_that_is_wrong_is_said_where(write: Any, written: str, said: 
     assert len(found) == 1
     assert said in found[0]
     assert ":4:" in found[0]
+
+
+def test_the_script_of_an_adapter_is_checked_with_the_file(write: Any) -> None:
+    task = GOOD + "adapter: {name: two-step, model: {scripted: words.yaml}}\n"
+    (missing,) = problems(write(task))
+    assert missing.startswith("task.yaml:4:45: adapter.model.scripted: words.yaml: cannot be read")
+    (wrong,) = problems(write(task, words__yaml="main: 5\n"))
+    assert wrong.startswith("words.yaml:1:7: main must be a list")
 
 
 def test_the_schema_for_editors_knows_adapters() -> None:

@@ -17,6 +17,7 @@ import yaml
 import rlm.cli
 from rlm import __version__
 from rlm.cli import exits
+from rlm.tasks import TaskError, TaskProblem
 
 COMMANDS = ["run", "batch", "check", "init", "schema", "doctor", "completion"]
 HEAVY = ("dspy", "litellm", "pydantic", "rich", "yaml", "sandbox.session")
@@ -238,6 +239,7 @@ def test_an_internal_error_shows_its_traceback_when_asked(rlm_main: Any, monkeyp
         (ModuleNotFoundError("No module named 'rlm.gone'", name="rlm.gone"), 3, "internal error"),
         (exits.EnvironmentProblem("no key"), 4, "rlm: no key"),
         (KeyboardInterrupt(), 130, "Interrupted."),
+        (TaskError([TaskProblem("task.yaml:1:1", "\x1b[2Jhello is not known")]), 2, "\\x1b[2Jhello is not known"),
     ],
 )
 def test_errors_and_their_codes(
@@ -247,6 +249,13 @@ def test_errors_and_their_codes(
     ended, out, err = rlm_main("schema")
     assert (ended, out) == (code, "")
     assert said in err
+
+
+@pytest.mark.parametrize(("redirection", "code"), [(">&-", 0), ("2>&-", 0), ("<&- >&- 2>&-", 0), (">/dev/full", 4)])
+def test_streams_that_are_closed_or_full_are_no_internal_error(redirection: str, code: int) -> None:
+    command = f"{sys.executable} -m rlm.cli schema {redirection}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, "internal" in done.stderr) == (code, False)
 
 
 def test_a_reader_that_goes_away_is_no_internal_error() -> None:

@@ -198,6 +198,9 @@ def test_a_missing_key_is_4_and_says_which(run: Any) -> None:
         ("{main: {model: openai/x, api_key_env: MY_OWN_KEY}}", 4),
         ("{main: ollama_chat/llama3}", 1),
         ("{scripted: replies.yaml, sub: anthropic/x}", 4),
+        ("{main: {model: openai/x, api_key_env: PATH}, sub: {model: openai/x, api_key_env: MY_OWN_KEY}}", 4),
+        ("{main: {model: openai/x, api_key_env: MY_OWN_KEY}, sub: {model: openai/x, api_key_env: PATH}}", 4),
+        ("{scripted: replies.yaml}\nadapter: {name: two-step, model: openai/x}", 4),
     ],
 )
 def test_only_keys_that_are_needed_are_asked_for(run: Any, folder: Path, models: str, code: int) -> None:
