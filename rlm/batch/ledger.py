@@ -248,8 +248,8 @@ class Ledger:
 
 
 def ledger_path(home: Path, results: Path) -> Path:
-    """Where the ledger of a batch is: there is one for each results file."""
-    mark = hashlib.sha256(os.fsencode(results.absolute())).hexdigest()[:16]
+    """Where the ledger of a batch is: there is one for each results file, by whatever path it is named."""
+    mark = hashlib.sha256(os.fsencode(results.resolve())).hexdigest()[:16]
     return home / "batches" / f"{results.stem[:40]}-{mark}.db"
 
 

@@ -139,7 +139,7 @@ class Source:
         named = _naming(base)
         for row in read_rows(over):
             values = {name: value for name, value in row.values.items() if name not in self._skip}
-            name = str(values.pop(named)) if named in values else f"row {row.number}"
+            name = _name(values.pop(named, None) if named is not None else None, f"row {row.number}")
             given = {}
             for column, value in values.items():
                 if as_csv and column.endswith(_FROM_FILE):
@@ -177,9 +177,14 @@ def _naming(base: Base) -> str | None:
     return next((name for name in NAMES if name not in inputs), None)
 
 
+def _name(given: Any, otherwise: str) -> str:
+    """What a row is called; where its name is left empty, as a row without that column is."""
+    return otherwise if given is None or given == "" else str(given)
+
+
 def _line(row: Row, path: Path, name: str, files: dict[str, Item]) -> Found:
     values = dict(row.values)
-    name = str(next((values.pop(one) for one in NAMES if one in values), name))
+    name = _name(next((values.pop(one) for one in NAMES if one in values), None), name)
     if "task" not in values:
         return Found(Item("", name, values, str(path.absolute().parent), {}, path.name), row.where)
     task, inputs = values.pop("task"), values.pop("inputs", {})

@@ -16,6 +16,8 @@ from .ledger import Entry, Ledger
 from .outcome import ENDINGS, Outcome
 from .problems import ForeignResults, unwritable
 
+_FIRST = b'{"item": '
+"""How every line begins."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -112,8 +114,9 @@ def _mend(path: Path, ledger: Ledger) -> Mended:
     torn, found = 0, Counter[str]()
     if path.exists():
         with path.open("rb+") as file:
-            torn = _cut(file)
+            torn = _torn(file, path)
             found = _look(file, path, ledger)
+            file.truncate(file.seek(0, os.SEEK_END) - torn)  # not before it is known to be ours
             if found["again"] + found["replaced"] + found["moved"] + found["numbered"]:
                 _rewrite(file, path, ledger)
     ledger.note_lines(_keys(path))
@@ -134,8 +137,8 @@ def _renamed(line: str, name: str, number: int) -> str:
     return line if (data["item"], data["number"]) == (name, number) else _line({**data, "item": name, "number": number})
 
 
-def _cut(file: IO[bytes]) -> int:
-    """Take away a last line that is not finished; how long it was."""
+def _torn(file: IO[bytes], path: Path) -> int:
+    """How long a last line is that is not finished. Raises if it is none of ours."""
     end = size = file.seek(0, os.SEEK_END)
     while end > 0:
         start = max(0, end - 65_536)
@@ -145,11 +148,9 @@ def _cut(file: IO[bytes]) -> int:
             end = start + found + 1
             break
         end = start
-    if end == 0 and size:
-        file.seek(0)
-        if not file.read(2).startswith(b"{"[:size]):
-            raise _foreign(file.name, 1)
-    file.truncate(end)
+    file.seek(end)
+    if not _FIRST.startswith(file.read(len(_FIRST))):
+        raise _foreign(path)
     return size - end
 
 
@@ -188,6 +189,8 @@ def _rewrite(file: IO[bytes], path: Path, ledger: Ledger) -> None:
 def _parsed(file: IO[bytes], path: Path) -> Iterator[tuple[int, dict[str, Any], str]]:
     file.seek(0)
     for number, raw in enumerate(file, 1):
+        if not raw.endswith(b"\n"):
+            return  # torn
         try:
             line = raw.decode().rstrip("\n")
             data = json.loads(line)
@@ -219,8 +222,9 @@ def _entry_of_line(data: dict[str, Any], line: str, path: Path, number: int) -> 
     return Entry(data["key"], data["ending"], error, seconds, tokens, cost, unpriced, line)
 
 
-def _foreign(path: Path | str, number: int) -> ForeignResults:
-    return ForeignResults(f"{path}:{number} is no result of a batch; name another file with --output")
+def _foreign(path: Path, number: int | None = None) -> ForeignResults:
+    where = f"the last line of {path}" if number is None else f"{path}:{number}"
+    return ForeignResults(f"{where} is no result of a batch; name another file with --output")
 
 
 @contextlib.contextmanager

@@ -81,6 +81,9 @@ def _csv(path: Path) -> Iterator[Row]:
 
 
 def _check_heading(path: Path, names: list[str]) -> None:
+    if len(names) == 1 and (other := next((one for one in ";\t|" if one in names[0]), None)) is not None:
+        message = f"cells are separated by commas, and this heading has none but {other!r}; save it with commas"
+        raise TaskError([TaskProblem(f"{path}:1", message)])
     for index, name in enumerate(names):
         if not name:
             raise TaskError([TaskProblem(f"{path}:1", f"column {index + 1} has no name")])

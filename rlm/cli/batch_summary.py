@@ -100,7 +100,7 @@ def show(summary: Summary, output: IO[str], *, as_json: bool) -> None:
         if summary.spent is not None and summary.spent - (everything.cost_usd or 0.0) > _LEAST_USD:
             console.print(Text(f"Cost in all: {money(summary.spent)}, every attempt counted."))
         if everything.unpriced:
-            said = f"{count(everything.unpriced, 'call')} had no known price and are not in the cost"
+            said = f"{count(everything.unpriced, 'call')} had no known price: not in the cost"
             console.print(
                 Text(f"{said}; --max-cost does not count them." if summary.max_cost is not None else f"{said}.", "dim")
             )

@@ -36,6 +36,8 @@ def run_batch(files: Sequence[str], said: Overrides, options: Mapping[str, Any],
     telemetry()  # that it cannot be had is said here, not by every worker
     paths, over = [Path(one) for one in files], Path(options["over"]) if options["over"] else None
     results_path = Path(options["output"]) if options["output"] else default_output(paths, over)
+    if str(results_path) == "-":
+        raise click.UsageError("--output names a file: the same command goes on from there")
     rules = Rules(options["max_cost"], options["fail_on_error"])
     binder = Binder(said.models, said.budget)
     source = Source(paths, over, binder=binder, skip=options["skip"], limit=options["limit"])
@@ -111,7 +113,7 @@ def _setting(said: Overrides, cache: Any, results: Path) -> Setting:
 
     traffic = {"pace": str(pace_path()), "cache_mode": cache or "off"}
     models, budget = dict(said.models), dict(said.budget)
-    return Setting(models, budget, home=str(home()), traffic=traffic, batch=str(results.absolute()))
+    return Setting(models, budget, home=str(home()), traffic=traffic, batch=str(results.resolve()))
 
 
 def _engine(setting: Setting, options: Mapping[str, Any], needs: _Needs, ledger: Ledger, left: int) -> Engine:

@@ -71,7 +71,7 @@ def list_runs(
     if batch is not None:
         from .recorded import batch_of
 
-        found = type(found)([run for run in found if batch_of(run)[0] == os.path.abspath(batch)], found.skipped)
+        found = type(found)([run for run in found if batch_of(run)[0] == os.path.realpath(batch)], found.skipped)
     if as_json:
         for run in found[:limit]:
             _say_json(run.to_dict())

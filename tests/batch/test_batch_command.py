@@ -256,12 +256,31 @@ def test_a_batch_that_another_process_has_is_left_to_it(tmp_path: Path, capfd: p
     assert f"process {os.getpid()} is working on this batch" in capfd.readouterr().err
 
 
+def test_a_results_file_has_one_ledger_by_whatever_path_it_is_named(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    ledger = ledger_path(home(), tmp_path / "real" / "r.jsonl")
+    assert ledger_path(home(), tmp_path / "link" / "r.jsonl") == ledger
+    assert ledger_path(home(), tmp_path / "real" / ".." / "real" / "r.jsonl") == ledger
+
+
 def test_results_that_are_none_are_not_touched(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder = batch_story.write_folder(tmp_path, 3)
     code = _rlm(folder / "task.yaml", "--over", folder / "rows.csv", "-o", folder / "rows.csv")
     assert code == exits.USAGE
     assert "rows.csv:1 is no result of a batch" in capfd.readouterr().err
     assert (folder / "rows.csv").read_text().startswith("n,word\n1,")
+
+
+@pytest.mark.parametrize("text", ['{"n": 1}', '{"n": 1}\n{"n": 2}', '{"n": 1}\n{"item": "2"}'], ids=len)
+def test_a_last_line_without_an_end_is_cut_off_only_where_the_file_is_ours(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str
+) -> None:
+    folder = batch_story.write_folder(tmp_path, 3)
+    (folder / "mine.jsonl").write_text(text)
+    assert _rlm(folder / "task.yaml", "--over", folder / "rows.csv", "-o", folder / "mine.jsonl") == exits.USAGE
+    assert "is no result of a batch" in capfd.readouterr().err
+    assert (folder / "mine.jsonl").read_text() == text
 
 
 class _NoSource:
@@ -361,7 +380,7 @@ def test_runs_know_their_batch_and_calls_without_a_price_are_said_once(
     batch_story.check_complete(folder, 3)
     shown = capfd.readouterr()
     assert shown.err.count("--max-cost: no price is known for 1 call of row ") == 1
-    assert "3 calls had no known price and are not in the cost; --max-cost does not count them." in shown.out
+    assert "3 calls had no known price: not in the cost; --max-cost does not count them." in shown.out
 
     monkeypatch.chdir(folder)
     assert exits.guard(group, ["runs", "list", "--batch", "results.jsonl", "--json"]) == exits.ANSWERED

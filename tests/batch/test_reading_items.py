@@ -67,6 +67,7 @@ def test_a_thousand_bad_rows_are_not_all_told(tmp_path: Path) -> None:
         ("", "is empty"),
         ("n,n\n1,2\n", "two columns 'n'"),
         ("n,\n1,2\n", "column 2 has no name"),
+        ("n;word\n1;a\n", "cells are separated by commas"),
         ("n,word\n1\n", "rows.csv:2 (row 1): has 1 cells, and the heading 2"),
         ('n,word\n1,"a\n', "is not CSV"),
     ],
@@ -78,9 +79,9 @@ def test_a_file_that_is_no_table_is_refused_where_it_is_wrong(tmp_path: Path, ro
 
 
 def test_rows_have_numbers_unless_a_column_names_them(tmp_path: Path) -> None:
-    folder = _folder(tmp_path, a__csv="n,word\n1,a\n2,b\n", b__csv="id,n,word\nx,1,a\ny,2,b\n")
+    folder = _folder(tmp_path, a__csv="n,word\n1,a\n2,b\n", b__csv="id,n,word\nx,1,a\n,2,b\n0,3,c\n")
     assert [one.name for one in Source([folder / "task.yaml"], folder / "a.csv").read()] == ["row 1", "row 2"]
-    assert [one.name for one in Source([folder / "task.yaml"], folder / "b.csv").read()] == ["x", "y"]
+    assert [one.name for one in Source([folder / "task.yaml"], folder / "b.csv").read()] == ["x", "row 2", "0"]
 
 
 def test_columns_that_are_no_inputs_can_be_passed_over(tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ def test_lines_of_tasks_are_tasks_or_name_files(tmp_path: Path) -> None:
     lines = [
         whole,
         {"id": "b", "task": "task.yaml", "inputs": {"n": 1, "word": "x"}},
-        {"task": whole, "inputs": {"n": 4}},
+        {"id": None, "task": whole, "inputs": {"n": 4}},
     ]
     folder = _folder(tmp_path, tasks__jsonl="".join(json.dumps(one) + "\n" for one in lines))
     source = Source([folder / "tasks.jsonl"])
