@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import functools
 import inspect
@@ -12,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from sandbox import StopCell, quick
+from sandbox import StopCell
 from sandbox.driving import threaded
 
 from ..history import CallRecord, cut_middle
@@ -23,21 +24,33 @@ current_call: contextvars.ContextVar[int | None] = contextvars.ContextVar("curre
 """The number of the host call on whose behalf something is done."""
 
 
+CANCELLED = "Cancelled: the run was stopped before there was an answer"
+
+
 class NotRecorded(Exception):
     """A cell that runs again made a call that it had not made the first time. Its answer is not known."""
 
 
 class Replay:
-    """The recorded calls of a cell that runs again. `live`: it had not ended, so what is missing is really called."""
+    """The recorded calls of a cell that runs again.
 
-    def __init__(self, calls: Iterable[RecordedCall], *, live: bool = False) -> None:
+    `live`: it had not ended, so what is missing is really called. None: the run has gone on since, so nothing is called
+    at all, and nothing told. What was refused then might be accepted by now.
+    """
+
+    def __init__(self, calls: Iterable[RecordedCall], *, live: bool | None = None) -> None:
         self._live = live
+        self.told = live is None
         self._answers: dict[tuple[str, str], deque[RecordedCall]] = {}
         for call in calls:
+            if live and call.error == CANCELLED:
+                continue  # it was never answered
             self._answers.setdefault((call.name, call.arguments), deque()).append(call)
 
-    def take(self, name: str, arguments: str) -> RecordedCall | None:
+    def take(self, name: str, arguments: str, *, repeatable: bool = False) -> RecordedCall | None:
         """The next answer to this call; None where the call is to be made. Raises `NotRecorded`."""
+        if repeatable and self._live is not None:
+            return None
         waiting = self._answers.get((name, arguments))
         if waiting:
             return waiting.popleft()
@@ -64,13 +77,13 @@ class CallLog:
         self.iteration, self.timed, self.recorded, self.replay = iteration, [], [], replay
 
     def wrap(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, on record. Quick functions stay quick, and are not recorded: they only look."""
-        if function.__dict__.get("_rlm_quick"):
-            return quick(function)
+        """The same function, on record."""
 
         @functools.wraps(function)
         async def recorded(*args: Any, **kwargs: Any) -> Any:
             arguments = json.dumps([args, kwargs], sort_keys=True, ensure_ascii=False, default=repr)
+            if self.replay is not None and self.replay.told:
+                return await self._answer(name, function, arguments, args, kwargs)
             number, began, timed, kept = next(self._numbers), time.monotonic(), self.timed, self.recorded
             shown = cut_middle(_preview(args, kwargs), 200)
             about = {"id": number, "name": name, "iteration": self.iteration}
@@ -85,6 +98,9 @@ class CallLog:
             except SystemExit as ended:  # a tool ends itself, not whoever called it
                 error = f"SystemExit: {ended.code}"
                 raise RuntimeError(f"{name}() ended itself with sys.exit({ended.code!r})") from None
+            except asyncio.CancelledError:
+                error = CANCELLED
+                raise
             except Exception as problem:
                 error = f"{type(problem).__name__}: {problem}"
                 raise
@@ -99,8 +115,8 @@ class CallLog:
 
     async def _answer(self, name: str, function: Callable[..., Any], arguments: str, args: Any, kwargs: Any) -> Any:
         past = None
-        if self.replay is not None and name not in self._repeatable:
-            past = self.replay.take(name, arguments)
+        if self.replay is not None:
+            past = self.replay.take(name, arguments, repeatable=name in self._repeatable)
         if past is not None:
             if past.error is not None:
                 raise _raised(past.error)

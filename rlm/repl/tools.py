@@ -42,7 +42,7 @@ RESERVED = frozenset(
     ]
 )
 REPEATABLE = ("SUBMIT", "validate_json")
-"""Functions that ask nobody: when a cell runs again they are called again."""
+"""Functions that ask nobody: when the cells of a run on record run again they are called again."""
 
 _PARALLEL = 16
 
@@ -91,7 +91,7 @@ class ReplTools:
             "llm_query_batched": plain(self.llm_batch, "llm_query_batched"),
             "llm_errors": plain(self.llm_errors),
             "validate_json": sandbox.with_types(plain(self.validate_json)),
-            "budget": sandbox.quick(plain(self.budget)),
+            "budget": plain(self.budget),
         }
         if self.child_run is not None:
             tools["rlm_query"] = plain(self.rlm_query)
@@ -183,7 +183,7 @@ class ReplTools:
             problem = await self.check(values)
         return problem or "valid"
 
-    def budget(self) -> dict[str, Any]:
+    async def budget(self) -> dict[str, Any]:
         """What is left: iterations, LLM calls, seconds."""
         return self.ledger.remaining(self.iterations()).to_dict()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -84,6 +85,29 @@ async def test_a_cell_that_had_not_ended_makes_only_the_calls_that_were_not_answ
     assert isinstance(result, Submitted)
     assert result.outputs.answer == 6
     assert [request.messages[0].text for request in again.asked("sub")] == ["two"]
+
+
+async def test_a_call_that_was_under_way_when_the_run_was_stopped_is_made_again(make):
+    under_way = asyncio.Event()
+
+    async def look(page: int) -> str:
+        under_way.set()
+        return await asyncio.Future()
+
+    code = "print(look(page=3))"
+    first = make([code], tools={"look": look})
+    running = asyncio.create_task(first.run(doc="x"))
+    await under_way.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    while first.events[-1].kind != "call_ended":
+        await asyncio.sleep(0)
+    assert first.events[-1].data["error"].startswith("Cancelled: ")
+
+    again = make(["SUBMIT(answer=1)"], tools={"look": lambda page: f"page {page}"})
+    await again.driver.run({"doc": "x"}, past=past_of(first.events))
+    assert "page 3" in again.last_told()
 
 
 async def test_a_call_that_was_not_made_before_is_not_made_now_in_a_cell_that_had_ended(make):

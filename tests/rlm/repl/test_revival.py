@@ -35,6 +35,24 @@ async def test_a_cell_that_died_changed_nothing(make):
     assert changes[1] == {"iteration": 2, "added": {}, "changed": {}, "removed": []}
 
 
+async def test_what_was_refused_stays_refused_when_cells_run_again(make):
+    cells = ["SUBMIT(answer=1)", "n = len(doc)\nprint(n)", DIES, "print(n)", "SUBMIT(answer=n)"]
+    made = make(cells, policy="off")
+    result = await made.run(doc="x" * 500)  # nothing had read it when 1 was submitted; by now something has
+    assert isinstance(result, Submitted), result
+    assert result.outputs.answer == 500
+
+
+async def test_cells_that_run_again_see_the_budget_that_they_saw_and_tell_nothing_again(make):
+    asking = "got = []\nwhile budget()['llm_calls'] > 48:\n    got.append(llm_query('q'))\nprint(len(got))"
+    made = make([asking, DIES, "SUBMIT(answer=len(got))"], policy="off")
+    result = await made.run(doc="x")
+    assert isinstance(result, Submitted), result
+    assert result.outputs.answer == 2
+    calls = [event.data["name"] for event in made.events if event.kind == "call_started"]
+    assert calls == ["budget", "llm_query", "budget", "llm_query", "budget", "SUBMIT"]
+
+
 async def test_a_tool_that_ends_itself_ends_nothing_else(make):
     def leave(code: int) -> None:
         raise SystemExit(code)
