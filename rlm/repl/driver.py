@@ -274,7 +274,7 @@ class _Run:
             history = list(self.history)
             if error.kind != "context" or not self.conversation.compact(history, self.repl.variables, force=True):
                 raise
-            return await self.asker.main(self.conversation, number)
+            return await self._ask_main(number)
 
     async def _run_cell(
         self, number: int, reasoning: str | None, code: str

@@ -25,7 +25,7 @@ from .manner import MAX_OUTPUT_CHARS
 
 MAX_CHARS = 150_000
 _PREVIEW_CHARS = 160
-_KEPT_TURNS = 6
+_KEPT_TURNS = 5
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
 _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxdict = 40
@@ -58,6 +58,7 @@ class Conversation:
 
     def __init__(self, system: str, task: str, max_chars: int = MAX_CHARS) -> None:
         self.system = system
+        self._task = task
         self.turns: list[Turn] = [Turn("user", task)]
         self.edition = 0
         """How often it has been shortened: while this stays the same, turns are only added."""
@@ -80,11 +81,11 @@ class Conversation:
 
     def compact(self, history: list[REPLHistoryEntry], variables: Mapping[str, Any], *, force: bool = False) -> bool:
         """Replace the middle by what came of it, if the whole has grown too large; whether that was done."""
-        if (self.size <= self._max_chars and not force) or len(self.turns) <= _KEPT_TURNS + 2:
+        many = len(self.turns) > _KEPT_TURNS + 2
+        if not (many and self.size > self._max_chars) and not (force and len(self.turns) > 1):
             return False
-        task, recent = self.turns[0], self.turns[-_KEPT_TURNS:]
-        if recent[0].role == "assistant":
-            recent = recent[1:]
+        # A conversation that is too long for the model, though it is short, keeps only what was said last.
+        recent = self.turns[-_KEPT_TURNS:] if many else self.turns[-1:]
         left_out = history[: max(0, len(history) - len(recent) // 2)]
         lines = [f"Iteration {one.iteration}: {_gist(one)}" for one in left_out]
         known = [f"- {one.name}: {one.type} = {cut_middle(one.preview, _PREVIEW_CHARS)}" for one in variables.values()]
@@ -96,8 +97,9 @@ class Conversation:
                 *known,
             ]
         )
+        summary = cut_middle(summary, min(self.size, self._max_chars) // 4)
         # The summary joins the task: two messages of one role in a row are refused by some models.
-        self.turns = [Turn("user", f"{task.text}\n\n{cut_middle(summary, self._max_chars // 4)}\n\n{recent[0].text}")]
+        self.turns = [Turn("user", f"{self._task}\n\n{summary}\n\n{recent[0].text}")]
         self.turns += recent[1:]
         self.edition += 1
         return True
