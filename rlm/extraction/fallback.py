@@ -15,7 +15,7 @@ from .errors import MaxRetriesExceeded
 from .evidence import find_evidence
 from .features import features
 from .orchestrator import AgentFn, Attempt, ExtractionOrchestrator, Rejection
-from .prompt import ExtractFallbackInputs, build, extraction_schema, settle_nulls, split_notes
+from .prompt import MAX_CHARS, ExtractFallbackInputs, build, extraction_schema, settle_nulls, split_notes
 from .values import cut
 
 if TYPE_CHECKING:
@@ -46,8 +46,13 @@ async def extract_fallback(
     history: Sequence[REPLHistoryEntry],
     variables: Mapping[str, Variable],
     inputs: Mapping[str, Any],
+    *,
+    max_chars: int = MAX_CHARS,
 ) -> Extracted[Any] | Failed:
-    """The outputs with their evidence and confidence, or `Failed` with what there is. Raises what the model raises."""
+    """The outputs with their evidence and confidence, or `Failed` with what there is. Raises what the model raises.
+
+    `max_chars` is how long the prompt may be.
+    """
     given = ExtractFallbackInputs(history, variables, signature.outputs, str(reason))
 
     async def rejection(value: Mapping[str, Any]) -> Rejection:
@@ -64,7 +69,7 @@ async def extract_fallback(
         extraction_schema(signature), max_attempts=extraction.max_attempts, callback=rejection
     )
     try:
-        prompt = build(given, signature)
+        prompt = build(given, signature, max_chars)
         value, metrics = await orchestrator.extract(extraction.agent_fn, prompt, on_attempt=extraction.on_attempt)
     except MaxRetriesExceeded as error:
         why = f"{reason}; the extraction gave no usable answer in {error.attempts} attempts"

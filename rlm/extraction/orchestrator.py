@@ -22,7 +22,7 @@ from .validation import Schema
 DEFAULT_ATTEMPTS = 3
 
 T = TypeVar("T")
-Rejection = str | Sequence[Problem] | None
+Rejection = str | Sequence[Problem | str] | None
 Callback = Callable[[Any], Rejection | Awaitable[Rejection]]
 Failure = Literal["", "parse", "patch", "schema", "callback"]
 
@@ -117,6 +117,8 @@ class ExtractionOrchestrator:
         base: Attempt | None = None  # what a patch is a patch of: the last value that was read and refused
         for number in range(1, self._max_attempts + 1):
             answer = await agent_fn(prompt)
+            if not isinstance(answer, str | Reply):
+                raise TypeError(f"agent_fn answers with a text or a Reply, not with {type(answer).__name__}")
             reply = answer if isinstance(answer, Reply) else Reply(answer)
             attempt = await self._judge(number, reply, base)
             if on_attempt is not None:
@@ -176,7 +178,8 @@ class ExtractionOrchestrator:
         rejection = await _call(self._callback, value)
         if not rejection:
             return attempt
-        problems = (Problem("", message=rejection),) if isinstance(rejection, str) else tuple(rejection)
+        said = [rejection] if isinstance(rejection, str) else rejection
+        problems = tuple(one if isinstance(one, Problem) else Problem("", message=one) for one in said)
         message = "the value fits the schema but was rejected by a further check"
         return replace(attempt, failure="callback", message=message, problems=problems)
 
@@ -217,10 +220,13 @@ async def _call(callback: Callback | None, value: Any) -> Rejection:
     if callback is None:
         return None
     try:
-        rejection = callback(value)
-        return await rejection if inspect.isawaitable(rejection) else rejection
+        answer = callback(value)
+        rejection = await answer if inspect.isawaitable(answer) else answer
     except ValueError as error:
         return str(error) or type(error).__name__
+    if isinstance(rejection, bool):  # a yes to one reader is a no to another
+        raise TypeError(f"a callback returns None to accept a value, or says what is wrong with it; not {rejection}")
+    return rejection
 
 
 def _count(metrics: ExtractionMetrics, prompt: str, reply: Reply, attempt: Attempt) -> ExtractionMetrics:

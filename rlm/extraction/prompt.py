@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 NOTES = "_extraction_notes"
 MAX_CHARS = 60_000
+SHORTER = (20_000, 6_000)
+"""For models that cannot read as much."""
+
 _MAX_VALUE = 4_000  # characters of one variable, however much room there is
 _MIN_LINE = 80
 _NONE = "(none)"
@@ -38,16 +41,19 @@ class ExtractFallbackInputs:
 
 
 def build(inputs: ExtractFallbackInputs, signature: Signature, max_chars: int = MAX_CHARS) -> str:
-    """The prompt, in at most `max_chars` characters: the oldest history is shortened first, then the variables."""
-    parts = {
-        "fallback_reason": inputs.fallback_reason,
+    """The prompt, in at most `max_chars` characters.
+
+    The oldest history is shortened first, then the variables; a third is theirs, however long the task is.
+    """
+    asked = {
         "task": signature.instructions,
         "output_fields": signature.field_list(inputs.output_fields),
         "output_schema": json.dumps(extraction_schema(signature), ensure_ascii=False),
-        "history": "",
-        "variables": "",
     }
     template = Template(files(__package__).joinpath("prompts", "fallback.txt").read_text(encoding="utf-8"))
+    about = max_chars * 2 // 3 - len(template.template) - len(inputs.fallback_reason)
+    parts = dict(zip(asked, _level(list(asked.values()), about), strict=True))
+    parts |= {"fallback_reason": inputs.fallback_reason, "history": "", "variables": ""}
     room = max_chars - len(template.substitute(parts))
     if room < 2 * len(_NONE):
         needed = max_chars - room
@@ -69,11 +75,16 @@ def _share(inputs: ExtractFallbackInputs, room: int) -> tuple[str, str]:
 
 
 def _fit(lines: list[str], max_chars: int) -> str:
-    """The lines in so much room: the longest are cut down to one length, so that short ones stay whole."""
-    length = max(map(len, lines))
-    while length > _MIN_LINE and sum(min(len(line), length) + 1 for line in lines) > max_chars:
+    """The lines in so much room."""
+    return cut_middle("\n".join(line.replace("\n", " ") for line in _level(lines, max_chars)), max_chars)
+
+
+def _level(texts: list[str], max_chars: int) -> list[str]:
+    """The texts in so much room: the longest are cut down to one length, so that short ones stay whole."""
+    length = max(map(len, texts))
+    while length > _MIN_LINE and sum(min(len(text), length) + 1 for text in texts) > max_chars:
         length = max(_MIN_LINE, length * 9 // 10)
-    return cut_middle("\n".join(cut_middle(line, length).replace("\n", " ") for line in lines), max_chars)
+    return [cut_middle(text, length) for text in texts]
 
 
 def _variable(variable: Variable) -> str:

@@ -44,9 +44,7 @@ class Schema:
         self.names: frozenset[str] = frozenset(
             name for node in _alternatives(self._schema, self._schema) for name in node.get("properties", ())
         )
-        self.root_words = wording.either(
-            wording.TYPE_WORDS[kind] for kind in wording.TYPE_WORDS if kind in self.root_types
-        )
+        self.root_words = wording.expected(self._schema, self.part)
 
     @classmethod
     def of(cls, schema: Schema | Mapping[str, Any] | bool) -> Schema:

@@ -21,6 +21,7 @@ from ..budgets import FallbackReason, FallbackTrigger, Ledger
 from ..extraction.confidence import Scorer, score
 from ..extraction.fallback import Extraction, extract_fallback
 from ..extraction.orchestrator import Reply
+from ..extraction.prompt import MAX_CHARS, SHORTER
 from ..history import REPLHistory, REPLHistoryEntry
 from ..models.answers import one_run
 from ..models.ask import Answer, ModelError
@@ -324,13 +325,20 @@ class _Run:
             on_attempt=lambda made, text: self.tell("extraction_attempt", telling.attempt(made, text)),
             check=self._check if self.driver.checks else None,
         )
-        try:
-            result = await extract_fallback(
-                extraction, self.driver.signature, reason, list(self.history), await self.repl.seen(), self.inputs
-            )
+        known = list(self.history), await self.repl.seen(), self.inputs
+        sizes = [MAX_CHARS, *SHORTER]
+        while True:
+            try:
+                result = await extract_fallback(
+                    extraction, self.driver.signature, reason, *known, max_chars=sizes.pop(0)
+                )
+            except ModelError as error:
+                if error.kind == "context" and sizes:  # the model that extracts may read less than the main one
+                    continue
+                return self._failed(f"{reason}; the extraction model could not be asked ({error.kind}): {error}")
+            if isinstance(result, Failed) and result.partial_outputs is None:
+                result = replace(result, partial_outputs=self.tools.rejected)
             return grounding.noted(result, self.tools.unread)
-        except ModelError as error:
-            return self._failed(f"{reason}; the extraction model could not be asked ({error.kind}): {error}")
 
     async def _child(self, signature: str, inputs: dict[str, Any]) -> dict[str, Any]:
         """`rlm_query`: a run of its own, on the same budget."""

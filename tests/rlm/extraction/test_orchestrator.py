@@ -163,14 +163,33 @@ def _raises(value: Any) -> None:
 
 @pytest.mark.parametrize(
     "callback",
-    [lambda value: "age is unlikely", lambda value: [Problem("/user/age", "age is unlikely")], _raises],
-    ids=["sentence", "problems", "ValueError"],
+    [
+        lambda value: "age is unlikely",
+        lambda value: ["age is unlikely"],
+        lambda value: [Problem("/user/age", "age is unlikely")],
+        _raises,
+    ],
+    ids=["sentence", "sentences", "problems", "ValueError"],
 )
 async def test_a_rejection_is_told_to_the_model(callback: Callable[[Any], Any]) -> None:
     model = Model(GOOD, GOOD)
     error = await failure(model, callback=callback)
     assert "age is unlikely" in model.prompts[1]
     assert error.best_invalid == GOOD
+
+
+@pytest.mark.parametrize("verdict", [True, False])
+async def test_a_callback_does_not_answer_with_yes_or_no(verdict: bool) -> None:
+    with pytest.raises(TypeError, match=f"returns None to accept a value, .* not {verdict}"):
+        await ExtractionOrchestrator(SCHEMA, callback=lambda value: verdict).extract(Model(GOOD), "Who?")  # type: ignore[arg-type, return-value]
+
+
+async def test_an_agent_that_answers_with_something_else_is_named() -> None:
+    async def agent(prompt: str) -> Any:
+        return None
+
+    with pytest.raises(TypeError, match="a text or a Reply, not with NoneType"):
+        await ExtractionOrchestrator(SCHEMA).extract(agent, "Who?")
 
 
 async def test_a_callback_never_sees_an_invalid_value() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -122,6 +123,17 @@ def test_the_prompt_fits_any_size(outputs: list[int], values: list[int], size: i
     prompt = build(inputs(history, held), SIGNATURE, max_chars=size)
     assert len(prompt) <= size
     assert prompt.rstrip().endswith("now:")
+
+
+def test_a_long_task_leaves_room_for_what_was_found_out() -> None:
+    choices = Literal[tuple(f"choice number {n}" for n in range(4_000))]  # type: ignore[valid-type]
+    signature = Signature(
+        "Long", "Read this. " * 10_000, (Field("doc"),), (Field("total", int), Field("kind", choices))
+    )
+    prompt = build(replace(RICH, output_fields=signature.outputs), signature, 20_000)
+    assert len(prompt) <= 20_000
+    for part in ("Output: 32 rows", "- total (int) = 32", "Read this.", "choice number 0", "choice number 3999"):
+        assert part in prompt
 
 
 def test_a_size_without_room_is_refused() -> None:
