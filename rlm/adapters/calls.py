@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..models.kept import truncated
+
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
@@ -173,7 +175,7 @@ class _Listener:
 
 
 def _model_call(step: str, entry: Mapping[str, Any], seconds: float) -> ModelCall:
-    usage = entry.get("usage") or {}
+    usage, response = entry.get("usage") or {}, entry.get("response")
     outputs = entry.get("outputs") or [""]
     text, *others = (str((one.get("text") if isinstance(one, Mapping) else one) or "") for one in outputs)
     messages = entry.get("messages") or [{"role": "user", "content": entry.get("prompt")}]
@@ -182,24 +184,11 @@ def _model_call(step: str, entry: Mapping[str, Any], seconds: float) -> ModelCal
         model=str(entry.get("model", "")),
         messages=tuple(messages),
         text=text,
-        truncated=_truncated(entry.get("response")),
+        truncated=truncated(response),
         tokens_in=int(usage.get("prompt_tokens") or 0),
         tokens_out=int(usage.get("completion_tokens") or 0),
         cost_usd=entry.get("cost"),
         seconds=seconds,
+        cached=isinstance(response, Mapping) and response.get("cached") is True,
         others=tuple(others),
     )
-
-
-def _truncated(response: Any) -> bool:
-    """Whether any answer in dspy's record of a response was cut off: its own kind, several of them, or a provider's."""
-    if isinstance(response, tuple | list):
-        return any(map(_truncated, response))
-    choices = response.get("choices") if isinstance(response, Mapping) else getattr(response, "choices", None)
-    if choices:
-        return any(_finish(choice) == "length" for choice in choices)
-    return bool(_finish(response) == "length")
-
-
-def _finish(what: Any) -> Any:
-    return what.get("finish_reason") if isinstance(what, Mapping) else getattr(what, "finish_reason", None)

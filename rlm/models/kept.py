@@ -16,6 +16,7 @@ def keep(
     usage: Mapping[str, Any],
     response: Any,
     response_model: str | None,
+    cost: float | None = None,
 ) -> None:
     """Add a call to dspy's usage tracker and to its histories, where these are wanted."""
     from dspy import settings
@@ -32,7 +33,7 @@ def keep(
             "response": response,
             "outputs": [text],
             "usage": usage,
-            "cost": None,
+            "cost": cost,
             "timestamp": datetime.datetime.now().isoformat(),
             "uuid": str(uuid.UUID(int=random.getrandbits(128), version=4)),  # `uuid4` asks the system each time
             "model": lm.model,
@@ -41,3 +42,17 @@ def keep(
             "cost_details": {"kind": "unknown", "reason": "no matching pricing entry"},
         }
     )
+
+
+def truncated(response: Any) -> bool:
+    """Whether any answer in dspy's record of a response was cut off: its own kind, several of them, or a provider's."""
+    if isinstance(response, tuple | list):
+        return any(map(truncated, response))
+    choices = response.get("choices") if isinstance(response, Mapping) else getattr(response, "choices", None)
+    if choices:
+        return any(_finish(choice) == "length" for choice in choices)
+    return bool(_finish(response) == "length")
+
+
+def _finish(what: Any) -> Any:
+    return what.get("finish_reason") if isinstance(what, Mapping) else getattr(what, "finish_reason", None)

@@ -1,21 +1,26 @@
-"""A model at everybody's pace for those who ask it by themselves: dspy's adapters do not go through `ask`."""
+"""A model at everybody's pace, and with the answers on disk, for those who ask it by themselves: dspy's adapters do.
+
+They do not go through `ask`, and want what dspy gives them.
+"""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from .faults import read_fault
+from .kept import keep, truncated
 from .pace import tokens_of
-from .traffic import lane_to
+from .traffic import Question, lane_to, question_to
 
 
 def paced(lm: Any, before: Callable[[], None] | None = None, patience: float = 600.0) -> Any:
-    """The model, with an `acall` that waits for its turn; the model itself where there is nothing to wait for.
+    """The model, with an `acall` that looks for the answer on disk, and else waits for its turn to ask.
 
-    A server that says "too many" is asked again for so many seconds. `before` is called before each call, and may
-    refuse it.
+    It is the model itself where there is neither anything to look for nor to wait for. A server that says "too many"
+    is asked again for so many seconds. `before` is called before each call, and may refuse it.
     """
     lane = lane_to(lm)
     if lane is None and before is None:
@@ -26,10 +31,28 @@ def paced(lm: Any, before: Callable[[], None] | None = None, patience: float = 6
         if before is not None:
             before()
         try:
-            return await in_turn(prompt, messages, options)
+            question = _question(lm, prompt, messages, options)
+            found = None if question is None else question.find()
+            if found is not None:
+                return _told_again(one, prompt, messages, found)
+            return await kept(question, in_turn(prompt, messages, options))
         finally:
             lm.history.extend(one.history)
             one.history.clear()
+
+    async def kept(question: Question | None, answering: Awaitable[Any]) -> Any:
+        if question is None:
+            return await answering
+        try:
+            response = await answering
+        except BaseException:
+            question.failed()
+            raise
+        match response:
+            case [str(text)] if one.history:  # calls of tools and the like are left to who asked for them
+                cut, used = truncated(one.history[-1].get("response")), _usage(one)
+                await question.keep({"text": text, "truncated": cut, "tokens_in": used[0], "tokens_out": used[1]})
+        return response
 
     async def in_turn(prompt: Any, messages: Any, options: dict[str, Any]) -> Any:
         if lane is None:
@@ -54,6 +77,24 @@ def paced(lm: Any, before: Callable[[], None] | None = None, patience: float = 6
 
     one.acall = acall
     return one
+
+
+def _question(lm: Any, prompt: Any, messages: Any, options: Mapping[str, Any]) -> Question | None:
+    """What is asked, as the cache knows it; None where there is no cache for it."""
+    if not all(isinstance(one, Mapping) for one in messages or []) or not (messages or isinstance(prompt, str)):
+        return None
+    asked = [(str(one.get("role")), one.get("content")) for one in messages or [{"role": "user", "content": prompt}]]
+    turns = [(role, text if isinstance(text, str) else json.dumps(text, default=repr)) for role, text in asked]
+    return question_to(lm, turns, None, options)
+
+
+def _told_again(lm: Any, prompt: Any, messages: Any, found: Mapping[str, Any]) -> list[str]:
+    """An answer that was on disk, in dspy's histories as every other, and for nothing."""
+    response = {"choices": [{"finish_reason": "length" if found.get("truncated") else "stop"}], "cached": True}
+    used = dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), 0)
+    asked = messages or [{"role": "user", "content": prompt}]
+    keep(lm, asked, found["text"], used, response, lm.model, cost=0.0)
+    return [found["text"]]
 
 
 def _size(prompt: Any, messages: Any) -> float:

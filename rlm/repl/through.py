@@ -78,7 +78,8 @@ async def _asked(
         if error.tag == "extraction_lm_not_configured":
             raise
     used = (record.tokens_in, record.tokens_out, record.cost_usd)
-    return values, Answer(record.text, record.truncated, *used, calls=tuple(calls))
+    cached = bool(calls) and all(call.cached for call in calls)
+    return values, Answer(record.text, record.truncated, *used, cached=cached, calls=tuple(calls))
 
 
 def _taking_blocks(adapter: Any) -> Any:

@@ -158,6 +158,28 @@ async def test_no_key_is_on_disk(chat, lm_for, caching, path):
     assert os.stat(path).st_mode & 0o077 == 0
 
 
+async def test_what_an_adapter_of_dspys_asks_is_paid_for_once_too(chat, lm_for, caching):
+    import dspy
+
+    from rlm.adapters.calls import watch_calls
+    from rlm.adapters.typed import ask_typed
+
+    async def asked(*prompts):
+        lm, calls = lm_for(chat.url, num_retries=0), []
+        with watch_calls(calls.append), one_run():
+            values = [(await ask_typed(lm, one, int, adapter=dspy.ChatAdapter())).value for one in prompts]
+        assert [one["outputs"] for one in lm.history] == [[one.text] for one in calls]
+        return values, [(one.cached, one.cost_usd, one.tokens_in) for one in calls]
+
+    caching()
+    chat.plays = [Play(body=completion(f"[[ ## answer ## ]]\n{n}\n\n[[ ## completed ## ]]")) for n in (5, 6, 7)]
+    first, paid = await asked("How many?", "How many?", "And now?")
+    assert (first, [one[0] for one in paid]) == ([5, 6, 7], [False] * 3)
+    again, used = await asked("And now?", "How many?", "How many?")
+    assert (again, used) == ([7, 5, 6], [(True, 0.0, 0)] * 3)
+    assert len(chat.requests) == 3
+
+
 async def test_scripts_are_not_kept(caching, path):
     from rlm.models.scripted import scripted_lm
 
