@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import time
 from collections.abc import Callable, Mapping
@@ -57,18 +58,32 @@ class Repl:
         }
         self._given = frozenset(inputs)
         self._session: AsyncSession | None = None
+        self._opening: asyncio.Future[AsyncSession] | None = None
         self._cells: list[tuple[str, tuple[RecordedCall, ...], bool]] = []
         self._revivals = 0
         self.variables: dict[str, Variable] = {}
         self.changed = VariableChanges()
 
     async def __aenter__(self) -> Repl:
-        self._session = await AsyncSession(**self._options).__aenter__()
+        """Begin to open the session: the model can be asked meanwhile. Whoever wants to run a cell waits for it."""
+        self._opening = asyncio.ensure_future(AsyncSession(**self._options).__aenter__())
+        await asyncio.sleep(0)  # a kernel that waits in the pool is taken, and sent its inputs, right now
         return self
 
     async def __aexit__(self, *error: object) -> None:
+        if self._session is None and self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
+            if not self._opening.cancelled() and self._opening.exception() is None:
+                self._session = self._opening.result()
         if self._session is not None:
             await self._session.close()
+
+    async def _opened(self) -> AsyncSession:
+        if self._session is None:
+            assert self._opening is not None
+            self._session = await self._opening
+        return self._session
 
     async def run(
         self, code: str, timeout: float, iteration: int, past: PastIteration | None = None
@@ -78,12 +93,11 @@ class Repl:
         With its `past`, the cell runs again: calls that were answered then have the same answers now.
         """
         until = time.monotonic() + timeout
-        remarks = await self._revive(until)
-        assert self._session is not None
+        session, remarks = await self._living(until)
         again = None if past is None else Replay(past.calls, live=past.output is None)
         self._log.begin_cell(iteration, again)
-        result = await self._session.run(code, timeout=max(_LEAST_S, until - time.monotonic()), variables=True)
-        if self._session.alive:
+        result = await session.run(code, timeout=max(_LEAST_S, until - time.monotonic()), variables=True)
+        if session.alive:
             self._cells.append((code, tuple(self._log.recorded), result.ok))
             self._look(result.variables)
         else:
@@ -95,8 +109,8 @@ class Repl:
 
     async def seen(self) -> dict[str, Variable]:
         """The variables as they were last seen; where no cell has run, the inputs are looked at now."""
-        if not self.variables and self._session is not None and self._session.alive:
-            self.variables = await self._session.variables()
+        if not self.variables and (session := await self._opened()).alive:
+            self.variables = await session.variables()
         return self.variables
 
     def _look(self, now: dict[str, Variable] | None) -> None:
@@ -111,23 +125,24 @@ class Repl:
         )
         self.variables = now
 
-    async def _revive(self, until: float) -> tuple[str, ...]:
-        """A new kernel in place of a dead one: the recorded cells, with their recorded answers. No model is asked.
+    async def _living(self, until: float) -> tuple[AsyncSession, tuple[str, ...]]:
+        """The session; a new one in place of a dead one, and what the model must be told about that.
 
-        The clock goes on: what the cells need is time of the run's.
+        In a new one the recorded cells run again, with their recorded answers: no model is asked. The clock goes on: what
+        the cells need is time of the run's.
         """
-        assert self._session is not None
-        if self._session.alive:
-            return ()
+        session = await self._opened()
+        if session.alive:
+            return session, ()
         if self._revivals >= MAX_REVIVALS:
             raise sandbox.SessionClosed(f"the kernel died {MAX_REVIVALS + 1} times")
         self._revivals += 1
-        await self._session.close()
-        self._session = await AsyncSession(**self._options).__aenter__()
+        await session.close()
+        self._session = session = await AsyncSession(**self._options).__aenter__()
         for code, calls, ended_well in self._cells:
             self._log.begin_cell(self._log.iteration, Replay(calls))
-            result = await self._session.run(code, timeout=max(_LEAST_S, until - time.monotonic()))
+            result = await session.run(code, timeout=max(_LEAST_S, until - time.monotonic()))
             if ended_well and not result.ok:
                 why = result.error.traceback.rstrip().rpartition("\n")[2] if result.error is not None else result.limit
-                return (NOT_AGAIN.format(why=why),)
-        return (AGAIN,)
+                return session, (NOT_AGAIN.format(why=why),)
+        return session, (AGAIN,)
