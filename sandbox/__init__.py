@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .aio import AsyncSession
-    from .calls import StopCell, quick, with_types
+    from .calls import StopCell, describe, described, quick, with_types
     from .data import Blob, Text
     from .errors import (
         CellTimeLimit,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # this package too, and should not carry the host's half in their memory.
 _HOMES = {
     "aio": ("AsyncSession",),
-    "calls": ("StopCell", "quick", "with_types"),
+    "calls": ("StopCell", "describe", "described", "quick", "with_types"),
     "data": ("Blob", "Text"),
     "errors": (
         "CellTimeLimit",
@@ -95,6 +95,8 @@ __all__ = [
     "Text",
     "Variable",
     "default_pool",
+    "describe",
+    "described",
     "quick",
     "with_types",
 ]

@@ -49,6 +49,23 @@ def quick(function: F) -> F:
     return function
 
 
+def describe(function: F, doc: str | None, signature: str | None) -> F:
+    """Say what code reads about a host function, where its docstring and signature are not what they should read."""
+    function.__dict__["_rlm_described"] = (doc, signature)
+    return function
+
+
+def described(function: Callable[..., Any]) -> tuple[str | None, str | None]:
+    """The docstring and the signature of a host function, as code that may call it reads them."""
+    known: tuple[str | None, str | None] | None = getattr(function, "__dict__", {}).get("_rlm_described")
+    if known is not None:
+        return known
+    try:
+        return inspect.getdoc(function), str(inspect.signature(function))
+    except (TypeError, ValueError):
+        return inspect.getdoc(function), None
+
+
 class Carrier(Protocol):
     """How answers reach the kernel."""
 
@@ -106,10 +123,8 @@ class HostCalls:
 
     def describe(self) -> list[dict[str, Any]]:
         """What the kernel needs to know to offer the functions."""
-        return [
-            {"name": name, "doc": inspect.getdoc(function), "signature": _signature(function)}
-            for name, function in self.functions.items()
-        ]
+        told = ((name, *described(function)) for name, function in self.functions.items())
+        return [{"name": name, "doc": doc, "signature": signature} for name, doc, signature in told]
 
     @property
     def congested(self) -> bool:
@@ -292,10 +307,3 @@ async def _cancel_tasks() -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _signature(function: Callable[..., Any]) -> str | None:
-    try:
-        return str(inspect.signature(function))
-    except (TypeError, ValueError):
-        return None

@@ -81,7 +81,8 @@ class Exchange:
             metadata = {COMM: {"variables": options}}
             self._grace += SNAPSHOT_SECONDS
         self._send("execute_request", content, (), metadata)
-        self._done = lambda: self._got.reply is not None and self._got.idle
+        # Our own kernel replies last, and what it printed is read first. Others say when all has been published.
+        self._done = lambda: self._got.reply is not None and (self._link.comm is None or self._got.idle)
 
     def ask(self, data: dict[str, Any], buffers: Sequence[bytes] = ()) -> None:
         """Send data to the kernel's own comm."""

@@ -105,38 +105,35 @@ class Connection:
         return True
 
     def _next_message(self) -> list[bytes] | None:
-        while (frame := self._next_frame()) is not None:
-            flags, body = frame
-            if flags & _COMMAND:
-                continue  # nothing that a peer of this kind could command concerns us
-            self._parts.append(body)
-            if not flags & _MORE:
-                message, self._parts, self._size = self._parts, [], 0
-                return message
-            if len(self._parts) >= _MAX_PARTS:
-                raise ProtocolViolation(f"a message of more than {_MAX_PARTS} parts")
-        return None
-
-    def _next_frame(self) -> tuple[int, bytes] | None:
-        buffer = self._buffer
-        if len(buffer) < 2:
+        buffer, end, parts = self._buffer, 0, self._parts
+        have = len(buffer)
+        try:
+            with memoryview(buffer) as view:
+                while have - end >= 2:
+                    flags = view[end]
+                    if flags > _MORE | _LONG | _COMMAND:
+                        raise ProtocolViolation("not a frame of the ZeroMQ protocol")
+                    start = end + (9 if flags & _LONG else 2)
+                    if have < start:
+                        return None
+                    size = _LONG_SIZE.unpack_from(view, end + 1)[0] if flags & _LONG else view[end + 1]
+                    if self._size + size > self._max_message_bytes:
+                        raise ProtocolViolation(f"a message of more than {self._max_message_bytes:,} bytes")
+                    if have < start + size:
+                        return None
+                    end = start + size
+                    self._size += size
+                    if flags & _COMMAND:
+                        continue  # nothing that a peer of this kind could command concerns us
+                    parts.append(bytes(view[start:end]))
+                    if not flags & _MORE:
+                        self._parts, self._size = [], 0
+                        return parts
+                    if len(parts) >= _MAX_PARTS:
+                        raise ProtocolViolation(f"a message of more than {_MAX_PARTS} parts")
             return None
-        flags = buffer[0]
-        if flags > _MORE | _LONG | _COMMAND:
-            raise ProtocolViolation("not a frame of the ZeroMQ protocol")
-        start = 9 if flags & _LONG else 2
-        if len(buffer) < start:
-            return None
-        size = int(_LONG_SIZE.unpack_from(buffer, 1)[0]) if flags & _LONG else buffer[1]
-        if self._size + size > self._max_message_bytes:
-            raise ProtocolViolation(f"a message of more than {self._max_message_bytes:,} bytes")
-        if len(buffer) < start + size:
-            return None
-        with memoryview(buffer) as view:
-            body = bytes(view[start : start + size])
-        del buffer[: start + size]
-        self._size += size
-        return flags, body
+        finally:
+            del buffer[:end]
 
     def _shake_hands(self, kind: str) -> None:
         self.socket.sendall(_GREETING)

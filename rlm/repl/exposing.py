@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import sandbox
+
 
 def plain(method: Callable[..., Any], name: str | None = None) -> Callable[..., Any]:
     """A function of the method's own name and signature, on which marks can be set."""
@@ -20,23 +22,25 @@ def plain(method: Callable[..., Any], name: str | None = None) -> Callable[..., 
         def call(*args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]
             return method(*args, **kwargs)
 
+    doc, signature, shown = _method_told(method.__func__) if inspect.ismethod(method) else _told(method)
     call.__name__ = name or method.__name__
-    call.__doc__ = inspect.getdoc(method)
-    call.__signature__ = _signature(method)  # type: ignore[attr-defined]
-    return call
+    call.__doc__ = doc
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return sandbox.describe(call, doc, shown)
 
 
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """As a model should read it: annotations as types, not as quoted text, where they can be looked up."""
-    if inspect.ismethod(function):
-        whole = _method_signature(function.__func__)
-        return whole.replace(parameters=list(whole.parameters.values())[1:])
+def _told(function: Callable[..., Any]) -> tuple[str | None, inspect.Signature, str]:
+    """Docstring and signature as a model should read it: annotations as types, where they can be looked up."""
     try:
-        return inspect.signature(function, eval_str=True)
+        signature = inspect.signature(function, eval_str=True)
     except (NameError, TypeError, SyntaxError):
-        return inspect.signature(function)
+        signature = inspect.signature(function)
+    return inspect.getdoc(function), signature, str(signature)
 
 
 @functools.cache
-def _method_signature(function: Callable[..., Any]) -> inspect.Signature:
-    return _signature(function)
+def _method_told(function: Callable[..., Any]) -> tuple[str | None, inspect.Signature, str]:
+    """The same of a method, which every run has anew; without `self`."""
+    doc, whole, _ = _told(function)
+    signature = whole.replace(parameters=list(whole.parameters.values())[1:])
+    return doc, signature, str(signature)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import inspect
 import json
 import re
 import reprlib
@@ -17,6 +16,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from string import Template
 from typing import Any, Literal
+
+import sandbox
 
 from ..budgets import Remaining
 from ..history import REPLHistoryEntry, cut_middle
@@ -213,8 +214,8 @@ def _approach(guidance: str) -> str:
 
 
 def _function(name: str, function: Callable[..., Any]) -> str:
-    doc = (inspect.getdoc(function) or "").strip()
-    return f"- {name}{inspect.signature(function)}: {doc}" if doc else f"- {name}{inspect.signature(function)}"
+    doc, signature = sandbox.described(function)
+    return f"- {name}{signature}: {doc.strip()}" if doc else f"- {name}{signature}"
 
 
 @functools.cache

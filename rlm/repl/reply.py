@@ -166,10 +166,14 @@ def _is_prose(said: str) -> bool:
 def _bare_code(text: str, rest: str, blocks: list[Part]) -> str | None:
     """The whole reply, if it is Python that does something and not a sentence that happens to parse."""
     whole = text.strip()
-    # A line of tildes can be read as Python, one of backticks only in a string.
-    if not (blocks and "~~~" in whole) and _does_something(whole):
+    if (not blocks or _may_be_in_a_string(whole)) and _does_something(whole):
         return whole
     return rest.strip() if not blocks and _does_something(rest.strip()) else None
+
+
+def _may_be_in_a_string(whole: str) -> bool:
+    """Whether fences can be part of code. One of backticks is only in a long string; one of tildes may be operators."""
+    return "~~~" not in whole and any(mark in whole for mark in ('"""', "'''", "\\\n"))
 
 
 def _does_something(code: str) -> bool:

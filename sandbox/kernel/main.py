@@ -110,8 +110,10 @@ class Kernel:
         if channel is self._shell:
             self._request = message
         self._outgoing.request = message
-        if self._notebook:
-            self._outgoing.status("busy", message)
+        if not self._notebook:  # our own host knows by the answer that the request is done
+            self._handlers.get(message.kind, self._answer)(message, channel)
+            return
+        self._outgoing.status("busy", message)
         self._handlers.get(message.kind, self._answer)(message, channel)
         self._outgoing.status("idle", message)
 
@@ -134,7 +136,8 @@ class Kernel:
         message = self._request
         assert message is not None
         self._finish(message, self._execution.abandoned(message, frame))
-        self._outgoing.status("idle", message)
+        if self._notebook:
+            self._outgoing.status("idle", message)
         self._serve()
 
     def _finish(self, message: Message, outcome: Outcome) -> None:

@@ -176,10 +176,12 @@ def test_a_reply_to_a_request_that_was_not_made_yet(host, open_box):
     assert goes_on(box)
 
 
-def test_a_reply_and_then_never_idle(host, open_box):
-    """The host has an answer, but the cell does not end."""
+def test_a_reply_before_the_end_of_the_cell(host, open_box):
+    """The host has its answer, and the cell goes on: the next one is waited for as long as any."""
     box = open_box(limits={"cell_seconds": 1.0})
     _attack(box, "reply({'status': 'ok'})\nhang()", seconds=15)
+    ended = box.run("1 + 1", seconds=15)
+    assert (ended.limit, ended.survived) == ("CellTimeLimit", False)
     assert eventually(lambda: not runs(box.pid))
     assert goes_on(box)
 
