@@ -82,17 +82,39 @@ class _ReplAdapter(Adapter):  # type: ignore[misc]
         self, lm: Any, lm_kwargs: dict[str, Any], signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]
     ) -> list[dict[str, Any]]:
         """Ask once."""
-        system = self._conversation.system
-        if signature.instructions != _Act.instructions:  # an optimizer found better words
-            system = f"{signature.instructions}\n\n{system}"
-        for demo in demos:
-            system += f"\n\nExample:\n{demo.get('conversation', '')}\n{demo.get('reply', '')}"
         try:
-            self.answer = await next_reply(lm, self._conversation, adapter=self._by, system=system, **lm_kwargs)
+            self.answer = await _reply(lm, self._conversation, self._by, signature, demos, lm_kwargs)
         except ModelError as error:
             self.error = error
             raise
         return [{"reply": self.answer.text}]
+
+
+async def _reply(
+    lm: Any, conversation: Conversation, by: Any, signature: Any, demos: list[dict[str, Any]], options: dict[str, Any]
+) -> Answer:
+    """The next reply, with what an optimizer has found for the predictor."""
+    system = conversation.system
+    if signature.instructions != _Act.instructions:  # an optimizer found better words
+        system = f"{signature.instructions}\n\n{system}"
+    for demo in demos:
+        system += f"\n\nExample:\n{demo.get('conversation', '')}\n{demo.get('reply', '')}"
+    return await next_reply(lm, conversation, adapter=by, system=system, **options)
+
+
+def _dspy_takes_part(act: Any) -> bool:
+    """Whether dspy, or somebody through it, does something about a call of the predictor but to remember it."""
+    settings = dspy.settings
+    listening = settings.callbacks or act.callbacks or settings.send_stream is not None or settings.track_usage
+    return bool(listening) or type(act) is not dspy.Predict
+
+
+def _remember(act: Any, inputs: dict[str, Any], made: Any) -> None:
+    """Add a call to dspy's trace, which its optimizers learn from."""
+    trace, most = dspy.settings.trace, dspy.settings.max_trace_size
+    if trace is not None and most > 0:
+        del trace[: max(0, len(trace) + 1 - most)]
+        trace.append((act, inputs, made))
 
 
 class Predict(dspy.Module):  # type: ignore[misc]
@@ -225,10 +247,17 @@ class Predict(dspy.Module):  # type: ignore[misc]
         return self._prediction(await self.arun_with_fallback(**inputs))
 
     async def _ask_predictor(self, conversation: Conversation) -> Answer:
-        adapter = _ReplAdapter(conversation, self._adapter or dspy.settings.adapter)
+        """The next reply of the main model, as a call of the inner predictor: through dspy where that has a part."""
+        act, by = self.act, self._adapter or dspy.settings.adapter
+        if not _dspy_takes_part(act):
+            answer = await _reply(act.lm or dspy.settings.lm, conversation, by, act.signature, act.demos, act.config)
+            made = dspy.Prediction.from_completions([{"reply": answer.text}], signature=act.signature)
+            _remember(act, {"conversation": conversation.turns[-1].text}, made)
+            return answer
+        adapter = _ReplAdapter(conversation, by)
         with dspy.context(adapter=adapter):
             try:
-                await self.act.acall(conversation=conversation.turns[-1].text)
+                await act.acall(conversation=conversation.turns[-1].text)
             except Exception:
                 if adapter.error is not None:
                     raise adapter.error from None
