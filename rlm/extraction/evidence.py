@@ -15,6 +15,7 @@ Text of an input that a cell printed is evidence: it is what the model looked at
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,7 @@ _SMALL = 50  # a collection of more values than this may hold any value by chanc
 _MOST_VALUES = 50_000  # of all variables together that are looked at
 _QUOTE = 200
 _NOT_DATA = ("def ", "class ", "module ")  # how previews of code begin
+_COLLECTION = re.compile(r"(\w+\()?[\[{(]")  # how previews of sets, of `Counter({...})` and `deque([...])` begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +189,10 @@ class _Variables:
     def find(self, field: str, value: Any, leaves: list[Leaf]) -> _Found:
         """The evidence for the whole of a field or for each of its values."""
         carried, problems = plain(value)
-        namesake = self._held.get(field)
+        namesake, text = self._held.get(field), None
         if namesake is not None and not namesake.has_value:
+            # Sets and the like have no JSON value. Under the field's name, what can be seen of them is worth as much.
+            text = Text(namesake.preview) if _COLLECTION.match(namesake.preview) else None
             namesake = None
         if namesake is not None and not problems and same(carried, namesake.value):
             return [self._evidence((field,), field)]
@@ -198,7 +202,8 @@ class _Variables:
             for name, variable in self._held.items():
                 if variable.has_value and same(carried, variable.value):
                     return [self._evidence((field,), name)]
-        text = Text(namesake.value) if namesake is not None and isinstance(namesake.value, str) else None
+        if namesake is not None and isinstance(namesake.value, str):
+            text = Text(namesake.value)
         holders = [(leaf, self._holder(field, leaf.value, text)) for leaf in leaves]
         return [None if holder is None else self._evidence(leaf.path, holder) for leaf, holder in holders]
 

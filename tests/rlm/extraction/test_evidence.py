@@ -52,6 +52,24 @@ def look(
 # Variables -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ("found = {'Hull', 'Oslo'}", ["Oslo", "Hull"]),
+        ("from collections import Counter\nfound = Counter(['Hull', 'Hull', 'Oslo'])", {"Hull": 2, "Oslo": 1}),
+        ("from collections import defaultdict\nfound = defaultdict(int)\nfound['Hull'] += 638", {"Hull": 638}),
+        ("from collections import deque\nfound = deque(['Hull'])", ["Hull"]),
+    ],
+)
+def test_a_collection_that_json_does_not_have_is_evidence_under_the_name_of_the_field(code: str, value: Any) -> None:
+    with sandbox.Session() as session:
+        session.run(code)
+        variables = session.variables()
+    assert look({"found": value}, variables).in_variables
+    assert not look({"ports": value}, variables).in_variables
+    assert not look({"found": [*value, "Riga"]}, variables).in_variables
+
+
 def test_a_value_in_a_variable_is_evidence_with_its_name() -> None:
     findings = look({"answer": 42}, held(total=42, other="x"))
     assert findings.in_variables
