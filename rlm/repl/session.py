@@ -128,8 +128,8 @@ class Repl:
     async def _living(self, until: float) -> tuple[AsyncSession, tuple[str, ...]]:
         """The session; a new one in place of a dead one, and what the model must be told about that.
 
-        In a new one the recorded cells run again, with their recorded answers: no model is asked. The clock goes on: what
-        the cells need is time of the run's.
+        In a new one the recorded cells run again, with their recorded answers: no model is asked. The clock goes on:
+        what the cells need is time of the run's.
         """
         session = await self._opened()
         if session.alive:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import dspy
 import pytest
+from dspy.utils.callback import BaseCallback
 from pydantic import BaseModel
 
 import rlm
@@ -113,6 +114,19 @@ def test_optimizers_see_the_inner_predictor_and_what_they_change_is_used(count):
     system = lm._engine_spec.requests[0].system
     assert "Count with great care." in system
     assert "an older reply" in system
+
+
+def test_callbacks_and_usage_trackers_of_dspy_see_the_inner_predictor(count):
+    begun = []
+
+    class Seen(BaseCallback):
+        def on_module_start(self, call_id, instance, inputs):
+            begun.append(instance)
+
+    with dspy.context(lm=scripted_lm([SUBMIT_COUNT]), callbacks=[Seen()], track_usage=True):
+        made = count(doc="four")
+    assert begun == [count, count.act]
+    assert "scripted/main" in made.get_lm_usage()
 
 
 def test_a_trace_for_optimizers_is_kept(count):
