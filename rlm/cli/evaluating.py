@@ -163,14 +163,14 @@ def _say_how(how: _How, log: EvalLog, again: str, options: Mapping[str, Any]) ->
 
 @contextlib.contextmanager
 def _room(folder: Path) -> Iterator[None]:
-    """Say of a log that it cannot be written, and what becomes of it."""
+    """Say of a log that it cannot be written, and what to do."""
+    from ..batch.problems import unwritable
+
     try:
         yield
     except OSError as error:
-        raise exits.EnvironmentProblem(
-            f"{folder} cannot be written: {error.strerror or error}. What is in it is kept: with more room, the same "
-            "command goes on from there"
-        ) from None
+        problem = unwritable(f"the log {folder}", error, "use another --log")
+        raise exits.EnvironmentProblem(f"{problem}. What is in it is kept.") from None
 
 
 def _now() -> str:

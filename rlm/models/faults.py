@@ -35,6 +35,8 @@ _PASSING = frozenset({"rate", "timeout", "transport", "server"})
 _CONTEXT = re.compile(
     r"context.{0,20}(length|window|size)|(too many|maximum|exceed\w*).{0,40}tokens|prompt is too long", re.IGNORECASE
 )
+_NO_PROVIDER = "LLM Provider NOT provided"
+"""What dspy is told of a name without a provider before it."""
 _FILTER = re.compile(r"content[ _](filter|policy|management)", re.IGNORECASE)
 
 _WHAT = {
@@ -56,7 +58,7 @@ _ADVICE = {
     "transport": "Is the server running at this address?",
     "server": "Try again later; see the server's log.",
     "context": "Send less at once, or choose a model that reads more.",
-    "model": "Check the model's name and api_base.",
+    "model": "Check the model's name, which has its provider before it, as in openai/gpt-5-mini, and api_base.",
     "refused": "Say it differently, or choose another model.",
     "unknown": "Check the settings of the model.",
 }
@@ -110,7 +112,7 @@ def _kind(error: Exception) -> tuple[str, bool]:
             kind = "context"
         elif _FILTER.search(words):
             kind = "refused"
-        elif status == 404:
+        elif status == 404 or _NO_PROVIDER in words:
             kind = "model"
     # What can be read but means nothing will not mean more the next time, and a certificate does not change.
     lasting = name in ("LMProviderError", "ProviderError", "NotAnAnswer") or any(

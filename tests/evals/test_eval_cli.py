@@ -319,7 +319,7 @@ def test_what_is_no_log_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[st
     (tmp_path / "file").write_text("")
     run = ("eval", "run", "needle", "--model", "oracle", "--log", tmp_path / "file" / "log")
     assert say(*run) == exits.ENVIRONMENT
-    assert "file/log cannot be written: Not a directory" in capsys.readouterr().err
+    assert "file/log cannot be written (Not a directory); use another --log" in capsys.readouterr().err
 
 
 def test_the_examples_in_the_help_name_suites_that_there_are() -> None:
@@ -402,7 +402,7 @@ def test_a_full_disk_stops_it_and_with_more_room_it_goes_on(
     task, samples, log = settings(tmp_path), suite(tmp_path, 24), small_disk / "log"
     command = ("eval", "run", samples, "--task", task, "--log", log, "-q")
     assert say(*command) == exits.ENVIRONMENT
-    assert "cannot be written: No space left on device. What is in it is kept" in capsys.readouterr().err
+    assert "cannot be written (No space left on device); make room, and the same command goes on" in capsys.readouterr().err
     kept = [one for one in lines_of(log) if one.endswith("\n")]
     assert 0 < len(kept) < 24
     subprocess.run(["mount", "-o", "remount,size=2m", str(small_disk)], check=True)

@@ -15,6 +15,7 @@ from loopback_chat import Play, completion, error
 from rlm.models import http1
 from rlm.models.ask import Backoff, ModelError, ask
 from rlm.models.connections import connections
+from rlm.models.faults import describe, read_fault
 
 KEY = "sk-very-secret-key"
 QUICK = Backoff(first=0.02)
@@ -192,6 +193,18 @@ async def test_no_key_at_all(chat, lm_for, way, monkeypatch):
     assert fault.kind == "key"
     assert "Set OPENAI_API_KEY" in str(fault)
     assert not chat.requests
+
+
+def test_a_name_without_a_provider_is_no_model(monkeypatch):
+    import dspy
+
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "true")
+    lm = dspy.LM("some-model", cache=False)
+    with pytest.raises(Exception, match="LLM Provider NOT provided") as caught:
+        lm("x")
+    fault = read_fault(caught.value)
+    assert fault.kind == "model"
+    assert "as in openai/" in describe(fault, lm, 1)
 
 
 async def test_an_answer_that_a_filter_kept_back(chat, lm_for, way):
