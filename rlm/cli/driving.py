@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from ..repl.events import all_of, ignore
@@ -44,19 +44,21 @@ class Outcome:
     result: ExecutionResult[Any]
     interrupted: bool
     state: RunState
+    cause: str | None = None
+    """What broke the run off, where something did: `model:key`, `sandbox:KernelStartError`."""
 
 
 def drive(task: Task, view: View, state: RunState, *, past: Past | None = None, record: bool = True) -> Outcome:
     """Run a task to its end, or until somebody interrupts it. It is on record unless `record` is off."""
-    from ..running import run_task
+    from ..running import Causes, run_task
     from ..traces.everyday import everyday
 
-    writer, spans = everyday() if record else ignore, telemetry()
+    writer, spans, causes = everyday() if record else ignore, telemetry(), Causes()
     state.budget = task.trigger.to_dict()
     view.start(task)
     try:
-        run = run_task(task, observe=all_of(writer, _guarded(view), spans), past=past)
-        return asyncio.run(_drive(run, state))
+        run = run_task(task, observe=all_of(writer, causes, _guarded(view), spans), past=past)
+        return replace(asyncio.run(_drive(run, state)), cause=causes.last)
     finally:
         view.stop()
         if isinstance(writer, TraceWriter):

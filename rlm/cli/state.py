@@ -75,9 +75,6 @@ class RunState:
     attempts: list[tuple[int, list[str]]] = field(default_factory=list)
     """Attempts at extraction: their numbers, and what is known to be wrong with them."""
 
-    cause: str = ""
-    """What broke the run off, where something did: `model:key`, `sandbox:KernelStartError`."""
-
     plans: int = 0
     """How many plans were compared so far; 0 in a run without plans."""
 
@@ -195,6 +192,5 @@ class RunState:
 
     def _run_ended(self, data: Mapping[str, Any]) -> None:
         self.ended = True
-        self.cause = str(data.get("cause") or "")
         self.calls.clear()
         self._enter("ended")

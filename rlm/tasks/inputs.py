@@ -78,29 +78,32 @@ class InputReader:
     def _from_entry(self, name: str, entry: Any) -> Any:
         match entry:
             case FileInput():
-                return _text(self.folder / entry.file, entry.encoding)
+                return _text(self.folder / _home(entry.file), entry.encoding)
             case GlobInput():
                 return self._texts(name, entry)
             case StdinInput():
                 return self._from_stdin(name)
             case JsonInput():
-                return _json(self.folder / entry.path)
+                return _json(self.folder / _home(entry.path))
             case ValueInput():
                 return entry.value
         return entry
 
     def _texts(self, name: str, entry: GlobInput) -> Any:
+        pattern = _home(entry.glob)
+        root = Path(pattern.anchor) if pattern.anchor else self.folder
         try:
-            found = sorted(path for path in self.folder.glob(entry.glob) if path.is_file())
-        except (ValueError, NotImplementedError) as error:
-            raise _Unreadable(f"{entry.glob!r} is no pattern for files here ({error})") from None
+            found = sorted(path for path in root.glob(str(pattern.relative_to(pattern.anchor))) if path.is_file())
+        except (ValueError, NotImplementedError, IndexError):  # the last is what pathlib says to a pattern of nothing
+            raise _Unreadable(f"{entry.glob!r} is no pattern for files, such as chapters/*.txt") from None
         if not found:
-            raise _Unreadable(f"no file in {self.folder} matches {entry.glob!r}")
+            raise _Unreadable(f"no file in {root} matches {entry.glob!r}")
         if len(found) > _FILES:
             raise _Unreadable(f"{entry.glob!r} matches {len(found):,} files; at most {_FILES:,} are read")
         wanted = self._fields.get(name)
         wants_dict = wanted is not None and dict in (wanted.type, get_origin(wanted.type))
-        texts = {path.relative_to(self.folder).as_posix(): _text(path, entry.encoding) for path in found}
+        names = [path.relative_to(self.folder) if path.is_relative_to(self.folder) else path for path in found]
+        texts = {one.as_posix(): _text(path, entry.encoding) for one, path in zip(names, found, strict=True)}
         return texts if entry.into == "dict" or (entry.into is None and wants_dict) else list(texts.values())
 
     def _from_option(self, name: str, text: str) -> Any:
@@ -109,7 +112,7 @@ class InputReader:
         if text == "@-":
             return self._from_stdin(name)
         if text.startswith("@"):
-            return self._fitting(name, _text(Path(text[1:]), "utf-8"))
+            return self._fitting(name, _text(_home(text[1:]), "utf-8"))
         return self._fitting(name, text)
 
     def _from_stdin(self, name: str) -> Any:
@@ -179,6 +182,14 @@ def standard_input() -> str:
         return sys.stdin.read()
     except UnicodeDecodeError:
         raise _Unreadable("what is piped in is not utf-8; convert it first, as with `iconv -t utf-8`") from None
+
+
+def _home(path: str) -> Path:
+    """A path in which `~` is the home directory, where there is one."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
 
 
 def _text(path: Path, encoding: str) -> str:

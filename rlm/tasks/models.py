@@ -14,6 +14,7 @@ from .schema import ModelEntry, ModelFile, ModelsFile
 
 SCRIPTED = "scripted"
 ROLES = ("main", "sub", "extraction")
+_NO_KEY = "no-key-is-needed"  # servers of one's own often ask for none; their clients insist on one
 _OURS = {"model", "scripted", "api_key_env", "options", "requests_per_minute", "tokens_per_minute"}
 
 
@@ -40,9 +41,12 @@ class ModelSpec:
 
     def lm_options(self) -> dict[str, Any]:
         """Keyword arguments for `dspy.LM`, with the key where a variable was named. Not to be written anywhere."""
-        if self.api_key_env is None:
-            return dict(self.options)
-        return {**self.options, "api_key": os.environ.get(self.api_key_env)}
+        if self.api_key_env is not None:
+            return {**self.options, "api_key": os.environ.get(self.api_key_env)}
+        own_endpoint = "api_base" in self.options and self.model.startswith("openai/")
+        if own_endpoint and not os.environ.get("OPENAI_API_KEY"):
+            return {**self.options, "api_key": _NO_KEY}
+        return dict(self.options)
 
     def __str__(self) -> str:
         return f"scripted ({self.scripted.name})" if self.scripted is not None else self.model

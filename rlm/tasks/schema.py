@@ -155,6 +155,13 @@ class ModelFile(_Section):
             raise ValueError("an endpoint begins with http:// or https://")
         return value
 
+    @field_validator("options")
+    @classmethod
+    def _is_anything_else(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if known := sorted(value.keys() & (cls.model_fields.keys() - {"options"})):
+            raise ValueError(f"{known[0]} has a place of its own: write it beside `options`, not in it")
+        return value
+
     @model_validator(mode="after")
     def _is_one_thing(self) -> ModelFile:
         if (self.model is None) == (self.scripted is None):

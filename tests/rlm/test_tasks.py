@@ -107,6 +107,14 @@ def test_the_key_is_read_when_it_is_used_and_is_in_no_text(write: Any, monkeypat
     assert "sk-very-secret" not in repr(task)
 
 
+def test_an_endpoint_of_ones_own_needs_no_key(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(GOOD.replace("openai/gpt-5-mini", "{main: {model: openai/a, api_base: 'http://localhost:1/v1'}}"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert load(path).models.main.lm_options()["api_key"]
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    assert "api_key" not in load(path).models.main.lm_options()
+
+
 def test_inputs_come_from_values_files_globs_json_and_standard_input(write: Any) -> None:
     path = write(
         """\
@@ -137,6 +145,25 @@ def test_inputs_come_from_values_files_globs_json_and_standard_input(write: Any)
         "piped": "from the pipe",
         "options": {"file": "not a file"},
     }
+
+
+def test_files_are_found_by_whole_paths_and_from_home(
+    write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "a.txt").write_text("A")
+    monkeypatch.setenv("HOME", str(home))
+    path = write(
+        f"""\
+        signature: "one: str, all: dict[str, str], some: list[str] -> answer: str"
+        inputs: {{one: {{file: ~/a.txt}}, all: {{glob: "{home}/*.txt"}}, some: {{glob: ~/*.txt}}}}
+        models: m
+        """
+    )
+    monkeypatch.chdir(home)
+    inputs = load(tmp_path / path).inputs
+    assert inputs == {"one": "A", "all": {"home/a.txt": "A"}, "some": ["A"]}
 
 
 def test_paths_are_relative_to_the_file(write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,6 +387,10 @@ def test_a_key_in_the_file_is_refused_with_advice_and_not_repeated(write: Any, l
         (GOOD.replace("models: openai/gpt-5-mini", "models:"), "task.yaml:3:1: models.main is missing; name a model"),
         (GOOD.replace("openai/gpt-5-mini", "{main: {temperature: 1}}"), "give either model"),
         (GOOD.replace("openai/gpt-5-mini", "{sub: m}"), "models.main is missing"),
+        (
+            GOOD.replace("openai/gpt-5-mini", "{main: {model: m, options: {model: n}}}"),
+            "task.yaml:3:36: models.main.options: model has a place of its own: write it beside `options`",
+        ),
         (GOOD.replace("openai/gpt-5-mini", "[{api_key: sk-1}]"), "models must be a mapping, not a list"),
         (GOOD.replace("answer: int", "SUBMIT: int"), "would hide a name of the REPL"),
         (GOOD.replace("some text", "{file: .}"), "cannot be read (Is a directory)"),
@@ -369,7 +400,8 @@ def test_a_key_in_the_file_is_refused_with_advice_and_not_repeated(write: Any, l
             "inputs.doc.encodin is not known; did you mean enc",
         ),
         (GOOD.replace("some text", "{glob: '*.nothing'}"), "matches '*.nothing'"),
-        (GOOD.replace("some text", "{glob: '/etc/*'}"), "is no pattern for files here"),
+        (GOOD.replace("some text", "{glob: '/nowhere/*'}"), "no file in / matches '/nowhere/*'"),
+        (GOOD.replace("some text", "{glob: .}"), "is no pattern for files, such as"),
         (GOOD.replace("some text", "{json: task.yaml}"), "task.yaml:1:1 is not JSON"),
         (GOOD.replace("some text", "{stdin: false}"), "inputs.doc.stdin must be True"),
     ],

@@ -209,6 +209,17 @@ def test_only_keys_that_are_needed_are_asked_for(run: Any, folder: Path, models:
     assert run(Failed("it ran"))[0] == code
 
 
+def test_an_extraction_model_without_a_server_is_4(folder: Path) -> None:
+    (folder / "task.yaml").write_text(
+        'signature: "doc: str -> n: int"\ninputs: {doc: x}\nbudget: {max_iterations: 0}\n'
+        "models: {scripted: replies.yaml, extraction: "
+        "{model: openai/x, api_base: 'http://127.0.0.1:9/v1', num_retries: 0}}\n"
+    )
+    done = subprocess.run([*RUN, "task.yaml", "-q"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (4, "")
+    assert "could not be asked (transport)" in done.stdout
+
+
 def test_no_isolation_is_4(run: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from sandbox.isolation import probe
 
