@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
+import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -63,4 +66,7 @@ def rlm() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script."""
     streams.open_all()
-    sys.exit(exits.guard(rlm, arguments))
+    code = exits.guard(rlm, arguments)
+    # While Python ends, another Ctrl-C ends it at once, without a traceback.
+    atexit.register(signal.signal, signal.SIGINT, lambda *_: os._exit(exits.INTERRUPTED))
+    sys.exit(code)

@@ -15,12 +15,14 @@ def interrupted_result(state: RunState) -> Failed:
     """What is known of a run that was stopped from outside, from its events."""
     with state.lock:
         entries = [
-            REPLHistoryEntry(one.number, None, one.code, one.output, one.success, one.calls) for one in state.iterations
+            REPLHistoryEntry(one.number, one.reasoning, one.code, one.output, one.success, one.calls)
+            for one in state.iterations
         ]
         if state.phase == "running":
             calls = tuple(state.records)
             entries.append(REPLHistoryEntry(state.iteration, None, state.code, "[interrupted]", False, calls))
-        usage = Usage(seconds=state.seconds(), llm_calls=int(state.budget.get("llm_calls") or 0))
+        used = {name: int(state.budget.get(name) or 0) for name in ("tokens_in", "tokens_out", "llm_calls")}
+        usage = Usage(seconds=state.seconds(), cost_usd=state.budget.get("cost_usd"), **used)
         return Failed("interrupted", None, tuple(entries), usage=usage, run_id=state.run_id)
 
 

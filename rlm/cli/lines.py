@@ -6,8 +6,18 @@ from typing import TextIO
 
 from ..tasks import Task
 from .plan_words import plan_lines
-from .state import Event, RunState
-from .words import clean, count, duration, inputs_text, last_line, models_text, one_line, script_notice, signature_text
+from .state import Event, Iteration, RunState
+from .words import (
+    clean,
+    duration,
+    facts_of,
+    inputs_text,
+    last_line,
+    models_text,
+    one_line,
+    script_notice,
+    signature_text,
+)
 
 
 class LineView:
@@ -40,12 +50,9 @@ class LineView:
             case "run_started":
                 return f"run {state.run_id}"
             case "cell_ended":
-                done = state.iterations[-1]
-                calls = f", {count(len(done.calls), 'call')}" if done.calls else ""
-                facts = f"{count(len(done.code.splitlines()), 'line')}{calls}, {duration(done.seconds)}"
-                return (
-                    f"iteration {done.number} {'ok' if done.success else 'failed'} ({facts}) {last_line(done.output)}"
-                )
+                return iteration_text(state.iterations[-1])
+            case "history" if not state.in_cell:
+                return iteration_text(state.iterations[-1])
             case "trigger_fired":
                 return f"{state.reason}: extracting"
             case "extraction_attempt":
@@ -58,6 +65,11 @@ class LineView:
     def _write(self, *lines: str) -> None:
         self.stream.write("".join(clean(line) + "\n" for line in lines))
         self.stream.flush()
+
+
+def iteration_text(one: Iteration) -> str:
+    """An iteration that is over, in one line."""
+    return f"iteration {one.number} {'ok' if one.success else 'failed'} ({facts_of(one)}) {last_line(one.output)}"
 
 
 class SilentView:

@@ -20,6 +20,7 @@ from .words import (
     clean,
     count,
     duration,
+    facts_of,
     inputs_text,
     last_line,
     models_text,
@@ -84,6 +85,8 @@ class LiveView:
         match event.kind:
             case "cell_ended":
                 return iteration_line(self.state.iterations[-1], width)
+            case "history" if not self.state.in_cell:
+                return iteration_line(self.state.iterations[-1], width)
             case "trigger_fired":
                 return Text(f"! {clean(self.state.reason)}: extracting", "yellow")
             case "extraction_attempt" if self.state.attempts[-1][1]:
@@ -126,8 +129,7 @@ def iteration_line(one: Iteration, width: int) -> Text:
     """An iteration that is over, in one line."""
     line = Text.assemble(("✓", "green") if one.success else ("✗", "red"))
     line.append(f" {one.number:>2}  ", "bold")
-    calls = f", {count(len(one.calls), 'call')}" if one.calls else ""
-    facts = f"{count(len(one.code.splitlines()), 'line')}{calls}, {duration(one.seconds)}"
+    facts = facts_of(one)
     line.append(f"{facts:<28}", "dim")
     said = "SUBMIT" if one.submitted else last_line(one.output, max(20, width - 40))
     line.append(" " + said, "" if one.success else "red")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ..history import CallRecord
@@ -46,6 +46,7 @@ class Iteration:
     success: bool
     seconds: float
     calls: tuple[CallRecord, ...] = ()
+    reasoning: str | None = None
 
     @property
     def submitted(self) -> bool:
@@ -64,6 +65,9 @@ class RunState:
     iteration: int = 0
     code: str = ""
     output: str = ""
+    in_cell: bool = False
+    """Whether there was code in the reply of the present iteration."""
+
     calls: dict[Any, Call] = field(default_factory=dict)
     records: list[CallRecord] = field(default_factory=list)
     """The calls of the present cell that have been answered."""
@@ -133,7 +137,7 @@ class RunState:
         self._enter("starting")
 
     def _iteration_started(self, data: Mapping[str, Any]) -> None:
-        self.iteration = data["iteration"]
+        self.iteration, self.in_cell = data["iteration"], False
         self._enter("asking")
 
     def _model_asked(self, data: Mapping[str, Any]) -> None:
@@ -146,15 +150,16 @@ class RunState:
                 self._enter("asking")
 
     def _model_answered(self, data: Mapping[str, Any]) -> None:
-        used = (data.get("tokens_in") or 0) + (data.get("tokens_out") or 0)
-        self.budget["tokens"] = (self.budget.get("tokens") or 0) + used
+        read, written = data.get("tokens_in") or 0, data.get("tokens_out") or 0
+        for name, more in (("tokens", read + written), ("tokens_in", read), ("tokens_out", written)):
+            self.budget[name] = (self.budget.get(name) or 0) + more
         if data.get("cost_usd") is not None:
             self.budget["cost_usd"] = (self.budget.get("cost_usd") or 0.0) + data["cost_usd"]
         if data.get("role") == "main":
             self._enter("reading")
 
     def _cell_started(self, data: Mapping[str, Any]) -> None:
-        self.code, self.output, self.records = data["code"], "", []
+        self.code, self.output, self.records, self.in_cell = data["code"], "", [], True
         self._enter("running")
 
     def _cell_ended(self, data: Mapping[str, Any]) -> None:
@@ -164,6 +169,12 @@ class RunState:
             Iteration(data["iteration"], self.code, self.output, data["success"], data["seconds"], calls)
         )
         self._enter("thinking")
+
+    def _history(self, data: Mapping[str, Any]) -> None:
+        if not self.in_cell:
+            said = "\n".join(data.get("remarks") or ())
+            self.iterations.append(Iteration(data["iteration"], "", said, False, 0.0))
+        self.iterations[-1] = replace(self.iterations[-1], reasoning=data.get("reasoning"))
 
     def _call_started(self, data: Mapping[str, Any]) -> None:
         self.calls[data["id"]] = Call(data["name"], str(data.get("preview") or ""), self.clock())

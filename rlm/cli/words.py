@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..budgets import Usage
     from ..tasks import Task
+    from .state import Iteration
 
 # What could move a cursor, ring, recolour or reverse the text of a terminal. Models and their code are not trusted.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
@@ -72,6 +73,14 @@ def usage_text(usage: Usage, iterations: int | None = None) -> str:
     if usage.cached_calls:
         parts.append(count(usage.cached_calls, "answer") + " from the cache")
     return " · ".join([*parts, duration(usage.seconds)])
+
+
+def facts_of(one: Iteration) -> str:
+    """`3 lines, 1 call, 0.4 s`."""
+    if not one.code:
+        return "no code"
+    calls = f", {count(len(one.calls), 'call')}" if one.calls else ""
+    return f"{count(len(one.code.splitlines()), 'line')}{calls}, {duration(one.seconds)}"
 
 
 def signature_text(task: Task) -> str:

@@ -68,6 +68,8 @@ def budget(ledger: Ledger, iterations: int) -> dict[str, Any]:
         "seconds": used.seconds,
         "max_duration": limits.max_duration,
         "tokens": used.tokens,
+        "tokens_in": used.tokens_in,
+        "tokens_out": used.tokens_out,
         "max_tokens": limits.max_tokens,
         "cost_usd": used.cost_usd,
         "max_cost_usd": limits.max_cost_usd,

@@ -251,6 +251,16 @@ def test_errors_and_their_codes(
     assert said in err
 
 
+def test_ctrl_c_while_python_ends_leaves_no_traceback() -> None:
+    code = (
+        "import atexit, os, signal, rlm.cli\n"
+        "atexit.register(os.kill, os.getpid(), signal.SIGINT)\n"
+        "rlm.cli.main(['--version'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 @pytest.mark.parametrize(("redirection", "code"), [(">&-", 0), ("2>&-", 0), ("<&- >&- 2>&-", 0), (">/dev/full", 4)])
 def test_streams_that_are_closed_or_full_are_no_internal_error(redirection: str, code: int) -> None:
     command = f"{sys.executable} -m rlm.cli schema {redirection}"

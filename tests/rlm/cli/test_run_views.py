@@ -242,6 +242,39 @@ def test_an_interrupted_run_keeps_what_its_events_told() -> None:
     assert [(one.iteration, one.success) for one in result.history] == [(1, False), (2, False)]
     assert result.history[1].code == CODE
     assert [call.name for call in result.history[1].calls] == ["llm_query"]
+    assert (result.usage.tokens_in, result.usage.tokens_out, result.usage.cost_usd) == (20, 10, 0.0123)
+
+
+def without_code() -> list[Event]:
+    """An iteration whose reply had no code in it, after one that had."""
+    told = {
+        "iteration": 3,
+        "reasoning": "It must be 5.",
+        "remarks": ["There was no code in your reply."],
+        "told": "...",
+    }
+    return [
+        *events(),
+        *ended()[:2],
+        Event("iteration_started", "run1", {"iteration": 3}),
+        Event("history", "run1", told),
+    ]
+
+
+def test_a_reply_without_code_is_an_iteration_too(task: Task) -> None:
+    lines, screen = io.StringIO(), io.StringIO()
+    state = RunState(Clock())
+    line_view = LineView(lines, state)
+    live_view = LiveView(Console(file=screen, width=100, force_terminal=True, color_system=None), RunState())
+    live_view.start(task)
+    for event in without_code():
+        line_view.observe(event)
+        live_view.observe(event)
+    live_view.stop()
+    assert "iteration 3 failed (no code) There was no code in your reply." in lines.getvalue()
+    assert "✗  3  no code" in screen.getvalue()
+    last = interrupted_result(state).history[-1]
+    assert (last.iteration, last.code, last.reasoning) == (3, "", "It must be 5.")
 
 
 # Lines -------------------------------------------------------------------------------------------------------------
