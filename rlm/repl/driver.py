@@ -382,6 +382,19 @@ def run_sync(work: Callable[[], Any]) -> Any:
     import contextvars
     from concurrent.futures import ThreadPoolExecutor
 
+    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
+
+    async def interruptible() -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        running.append((asyncio.get_running_loop(), task))
+        return await work()
+
     context = contextvars.copy_context()  # dspy's settings are in it
     with ThreadPoolExecutor(1) as executor:
-        return executor.submit(context.run, lambda: asyncio.run(work())).result()
+        try:
+            return executor.submit(context.run, lambda: asyncio.run(interruptible())).result()
+        except KeyboardInterrupt:  # it interrupts this thread, which only waits
+            for loop, task in running:
+                loop.call_soon_threadsafe(task.cancel)
+            raise

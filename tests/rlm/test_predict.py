@@ -197,13 +197,28 @@ with dspy.context(lm=scripted_lm({"*": "```python\\nn = 41\\n```"})):
 """
 
 
-def interrupted(record):
+INTERRUPTED_IN_A_LOOP = """
+import asyncio, os, signal
+import dspy, rlm
+from rlm.models.scripted import scripted_lm
+
+def observe(event):
+    if event.kind == "cell_started":
+        os.kill(os.getpid(), signal.SIGINT)
+
+async def cell_of_a_notebook():
+    with dspy.context(lm=scripted_lm({"*": "```python\\nimport time\\ntime.sleep(100)\\n```"})):
+        rlm.Predict("doc -> count: int", observe=observe).run_with_fallback(doc="x")
+
+asyncio.new_event_loop().run_until_complete(cell_of_a_notebook())
+"""
+
+
+def interrupted(record, script=INTERRUPTED):
     import subprocess
     import sys
 
-    return subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, record], capture_output=True, text=True, timeout=60
-    ).stderr
+    return subprocess.run([sys.executable, "-c", script, record], capture_output=True, text=True, timeout=60).stderr
 
 
 def test_ctrl_c_says_how_to_go_on_with_the_run(pool):
@@ -214,6 +229,12 @@ def test_ctrl_c_says_how_to_go_on_with_the_run(pool):
         result = rlm.Predict("doc -> count: int", pool=pool).resume(run_id)
     assert isinstance(result, Submitted), result
     assert result.outputs.count == 42
+
+
+def test_ctrl_c_ends_the_run_also_where_an_event_loop_waits_for_it_as_in_a_notebook():
+    said = interrupted("record", INTERRUPTED_IN_A_LOOP)  # within its time
+    assert "KeyboardInterrupt" in said
+    assert "is on record" in said
 
 
 def test_ctrl_c_promises_nothing_where_nothing_is_on_record():
