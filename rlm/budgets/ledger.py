@@ -108,15 +108,19 @@ class Ledger:
         # One lock for the whole tree: a call has to find room in every ledger above it at once.
         self._lock = threading.Lock()
         self._spent = spent or Usage()  # `spent` is what a run that is taken up again had used before
-        self._started = clock()
+        self._started = self._excused_until = clock()
+        self._is_call = False
 
-    def child(self, trigger: FallbackTrigger | None = None, spent: Usage | None = None) -> Ledger:
+    def child(
+        self, trigger: FallbackTrigger | None = None, spent: Usage | None = None, *, is_call: bool = False
+    ) -> Ledger:
         """The ledger of a child run. Its own limits hold as well as those above it; its time starts now.
 
         `spent` is what a child that is taken up again had used before: it counts for the child's limits alone.
+        `is_call`: the child run is itself a call that was reserved. If it was the last one, it goes on without calls.
         """
         made = Ledger(trigger or self.trigger, clock=self._clock, spent=spent)
-        made.parent, made.depth, made._lock = self, self.depth + 1, self._lock
+        made.parent, made.depth, made._lock, made._is_call = self, self.depth + 1, self._lock, is_call
         return made
 
     def reserve_call(self) -> None:
@@ -148,10 +152,17 @@ class Ledger:
                 )
 
     def excuse(self, seconds: float) -> None:
-        """Leave that much time out: a model that was busy was waited for, and that is nobody's fault here."""
+        """Leave out the last so many seconds: a model that was busy was waited for, and that is nobody's fault here.
+
+        No second is left out twice: child runs that are under way at once wait at once.
+        """
         with self._lock:
+            now = self._clock()
             for ledger in self._upwards():
-                ledger._started += max(0.0, seconds)
+                since = max(now - seconds, ledger._excused_until)
+                if now > since:
+                    ledger._started += now - since
+                    ledger._excused_until = now
 
     def usage(self) -> Usage:
         """What has been used so far, child runs included."""
@@ -174,7 +185,7 @@ class Ledger:
         if reason is not None or submitted or self.parent is None:
             return reason
         with self._lock:
-            return self.parent._shared_limit()
+            return self.parent._shared_limit(calls=not self._is_call)
 
     def remaining(self, iterations: int | None = None) -> Remaining:
         """What is left; `iterations` is how many the run has used, if that is to be told."""
@@ -210,7 +221,11 @@ class Ledger:
             llm_calls=spent.llm_calls, elapsed=self._elapsed(), tokens=spent.tokens, cost_usd=spent.cost_usd or 0.0
         )
 
-    def _shared_limit(self) -> FallbackReason | None:
-        """The first shared limit that is reached, from here up."""
-        reasons = (ledger.trigger.shared_limit(ledger._state()) for ledger in self._upwards())
-        return next((reason for reason in reasons if reason is not None), None)
+    def _shared_limit(self, *, calls: bool = True) -> FallbackReason | None:
+        """The first shared limit that is reached, from here up; that of calls only if asked for."""
+        for ledger in self._upwards():
+            state = ledger._state()
+            reason = ledger.trigger.shared_limit(state if calls else dataclasses.replace(state, llm_calls=0))
+            if reason is not None:
+                return reason
+        return None

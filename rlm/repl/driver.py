@@ -346,7 +346,9 @@ class _Run:
         driver = replace(self.driver, signature=child, checks=(), act=None, task=None, guidance=None, sealed={})
         if self.ledger.depth + 1 > self.driver.depth:
             raise DepthExceeded(f"child runs may nest {self.driver.depth} deep")
-        result = await _Run(driver, driver._checked(inputs), self.ledger.child(), parent=self.id).go()
+        checked = driver._checked(inputs)
+        self.ledger.reserve_call()  # it asks models on behalf of a cell, as any call does
+        result = await _Run(driver, checked, self.ledger.child(is_call=True), parent=self.id).go()
         if isinstance(result, Failed):
             raise RuntimeError(f"the sub-task gave no answer: {result.reason}")
         return child.outputs_to_json(result.outputs)

@@ -230,6 +230,19 @@ def test_a_child_stops_when_a_shared_limit_above_it_is_reached_and_not_for_the_p
     assert child.should_trigger(iterations=4, submitted=True) is None
 
 
+def test_a_child_run_that_is_the_last_call_itself_goes_on_without_calls() -> None:
+    root = Ledger(FallbackTrigger(max_llm_calls=2))
+    root.reserve_call()
+    child = root.child(is_call=True)
+    child.reserve_call()
+    grandchild = child.child(is_call=True)
+    assert child.should_trigger() is grandchild.should_trigger() is None
+    with pytest.raises(BudgetExceeded):
+        grandchild.reserve_call()
+    for ledger in (root, root.child()):
+        assert ledger.should_trigger() == MaxLLMCalls(2, 2)
+
+
 def test_time_tokens_and_cost_refuse_calls_too() -> None:
     clock = Clock()
     ledger = Ledger(FallbackTrigger(max_duration=10, max_tokens=100, max_cost_usd=1.0), clock=clock)
@@ -384,3 +397,16 @@ def test_time_spent_waiting_for_a_busy_model_is_left_out_up_the_tree() -> None:
     assert parent.usage().seconds == 8.0
     now = 15.0
     assert isinstance(parent.should_trigger(), Timeout)
+
+
+def test_no_second_is_left_out_twice_when_child_runs_wait_at_once() -> None:
+    now = 0.0
+    parent = Ledger(clock=lambda: now)
+    children = [parent.child() for _ in range(3)]
+    now = 10.0
+    for child in children:
+        child.excuse(8.0)
+    assert [ledger.usage().seconds for ledger in (parent, *children)] == [2.0] * 4
+    now = 13.0
+    children[0].excuse(5.0)
+    assert parent.usage().seconds == 2.0

@@ -230,8 +230,21 @@ async def test_rlm_query_is_a_run_of_its_own_on_the_same_budget(make):
     made = make(main)
     result = await made.run(doc="abcdef")
     assert result.outputs.answer == 3
-    assert result.llm_calls == 1
+    assert result.llm_calls == 2
     assert len({event.run_id for event in made.events}) == 2
+
+
+async def test_child_runs_are_calls_and_refused_where_there_are_none_left(make):
+    main = {
+        "produce `answer`": "```python\nfor n in range(100):\n    rlm_query('part -> size: int', part=str(n))\n```",
+        "produce `size`": "```python\nSUBMIT(size=len(part))\n```",
+    }
+    made = make(main, trigger=FallbackTrigger(max_llm_calls=4), extraction=['{"answer": 4}'])
+    result = await made.run(doc="")
+    assert result.reason == MaxLLMCalls(4, 4)
+    assert kinds(made).count("run_started") == 1 + 4
+    endings = [event.data["ending"] for event in made.events if event.kind == "run_ended"]
+    assert endings == ["Submitted"] * 4 + ["Extracted"]
 
 
 async def test_child_runs_nest_only_so_deep(make):
