@@ -112,13 +112,16 @@ class Asker:
         turns = [(turn.role, turn.text) for turn in conversation.turns]
 
         async def reply_of() -> Answer:
+            left = self.ledger.seconds_left()
+            limit = asyncio.timeout(left if math.isfinite(left) else None)
             try:
-                left = self.ledger.seconds_left()
-                async with _excused(asyncio.timeout(left if math.isfinite(left) else None)):
+                async with _excused(limit):
                     if self.act is not None:
                         return await self.act(conversation)
                     return await next_reply(self.main_model, conversation, adapter=self.adapter)
             except TimeoutError:
+                if not limit.expired():  # somebody else's: the run has time, and would ask again for ever
+                    raise
                 raise OutOfTime from None
 
         about = {"role": "main", "iteration": iteration, "kept": kept, "system": conversation.system}

@@ -24,6 +24,10 @@ from .syntax import nodes_of, tree_of
 _LONG_TEXT = 200
 _MANY_ITEMS = 8
 _SHOWN = 6
+_SEARCHED_CHARS = 5_000_000
+_SEARCHED_WORDS = 8
+"""How much is looked through for what is nearly there: other runs wait meanwhile."""
+
 _FITS = {int: ("int",), float: ("float", "int"), bool: ("bool",), str: ("str",)}
 _WRITTEN = {int: r"-?\d+", float: r"-?\d+(\.\d+)?(e[-+]?\d+)?", str: r"[^\[{(<].{0,80}"}
 """How a value of a plain type looks where it is printed."""
@@ -125,8 +129,12 @@ def nothing_found(code: str, output: str, inputs: Mapping[str, Any]) -> str | No
     if not empty and not _MISSED.search(output.rstrip().rpartition("\n")[2]):
         return None
     wanted = {node.value for node in nodes_of(code) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    texts = {name: value for name, value in inputs.items() if isinstance(value, str) and not shown_whole(value)}
-    for text in sorted((one for one in wanted if 3 <= len(one) <= 200), key=len, reverse=True):
+    texts = {
+        name: value
+        for name, value in inputs.items()
+        if isinstance(value, str) and len(value) <= _SEARCHED_CHARS and not shown_whole(value)
+    }
+    for text in sorted((one for one in wanted if 3 <= len(one) <= 200), key=len, reverse=True)[:_SEARCHED_WORDS]:
         for name in sorted(names_read(code, texts)):
             if part := _part_in(text, texts[name]):
                 at = texts[name].index(part)

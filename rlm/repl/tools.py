@@ -12,11 +12,9 @@ from pydantic_core import to_jsonable_python
 import sandbox
 from sandbox.tagged import type_names, untagged
 
-from ..budgets import BudgetExceeded, Ledger
-from ..extraction.errors import ExtractionError
+from ..budgets import Ledger
 from ..extraction.feedback import REJECTED, read_value, refusal
 from ..extraction.validation import Schema
-from ..models.ask import ModelError
 from ..signatures import InvalidOutputs, Signature, SignatureError
 from . import grounding
 from .asking import Asker
@@ -118,7 +116,8 @@ class ReplTools:
         if problem is not None:
             self.rejected = values
             raise InvalidSubmission(problem)
-        self.submitted = self.signature.check_outputs(values)
+        if self.submitted is None:  # another thread of the cell may have been faster
+            self.submitted = self.signature.check_outputs(values)
         raise sandbox.StopCell
 
     async def llm_query(self, prompt: str, context: Any = None, model: str | None = None, type: Any = None) -> Any:
@@ -155,8 +154,8 @@ class ReplTools:
                     _check_question(prompts[index])
                     self.ledger.reserve_call()
                     answers[index] = await self._ask(prompts[index], texts[index], None, wanted)
-                except (BudgetExceeded, ModelError, ExtractionError, TypeError) as error:
-                    errors[index] = str(error)
+                except Exception as error:  # whatever an adapter raises: the others are asked all the same
+                    errors[index] = str(error) or type(error).__name__
 
         await asyncio.gather(*(work() for _ in range(min(len(prompts), max(1, int(max_parallel))))))
         self._errors = errors

@@ -11,7 +11,7 @@ from rlm.budgets import FallbackTrigger
 from rlm.models.local.checking import allows
 from rlm.models.local.constraints import Constraint, from_response_format
 from rlm.models.scripted import AsyncScriptedEngine, ScriptedEngine
-from rlm.repl.grounding import next_submit, nothing_found, own_data, repeated
+from rlm.repl.grounding import NOTHING, next_submit, nothing_found, own_data, repeated
 from rlm.repl.imports import with_imports
 from rlm.repl.manner import _held, manner_of
 from rlm.repl.prompt import Conversation
@@ -257,3 +257,9 @@ def test_imports_that_everybody_knows_need_not_be_written():
 
 def test_a_search_that_finds_something_is_told_nothing():
     assert nothing_found("print(doc.count('a'))", "3\n", {"doc": "a" * 1000}) is None
+
+
+def test_a_very_long_text_is_not_looked_through_while_other_runs_wait():
+    code = "print([line for line in doc.splitlines() if 'the end of it' in line])"
+    assert "'the end of'" in nothing_found(code, "[]", {"doc": "the end of all\n" * 1_000})
+    assert nothing_found(code, "[]", {"doc": "the end of all\n" * 400_000}) == NOTHING

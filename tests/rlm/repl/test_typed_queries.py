@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rlm.adapters import typed
 from rlm.budgets import FallbackTrigger
 from rlm.repl.tools import wanted_type
 
@@ -106,3 +107,17 @@ def test_types_as_code_writes_them(written, expected):
 def test_what_is_no_type_is_said(written):
     with pytest.raises(TypeError, match="type="):
         wanted_type(written)
+
+
+async def test_whatever_fails_in_a_batch_does_not_sink_the_rest(make, monkeypatch):
+    async def ask_typed(lm, prompt, *rest, **options):
+        if prompt == "odd":
+            raise LookupError("no such page")
+        return await real(lm, prompt, *rest, **options)
+
+    real = typed.ask_typed
+    monkeypatch.setattr(typed, "ask_typed", ask_typed)
+    code = "print(llm_batch(['odd', 'even'], type=int), llm_errors())"
+    made = make([code, "SUBMIT(answer=1)"], sub={"*": "2"})
+    await made.run(doc="")
+    assert "[None, 2] {'0': 'no such page'}" in made.last_told()
