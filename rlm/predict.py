@@ -132,7 +132,7 @@ class Predict(dspy.Module):  # type: ignore[misc]
         isolation: str = "auto",
         policy: str = "enforce",
         depth: int = 1,
-        checks: tuple[str, ...] = (),
+        checks: str | Sequence[str] = (),
         confidence: Scorer | str | Path = score,
         accept_at: Mapping[str, float] | None = None,
         adapter: Any = None,
@@ -153,7 +153,10 @@ class Predict(dspy.Module):  # type: ignore[misc]
         """
         super().__init__()
         self.signature = Signature.of(signature)
-        refuse_tools(tools or (), self.signature)
+        refuse_tools(tools or {}, self.signature)
+        for name, model in (("sub_lm", sub_lm), ("extraction_lm", extraction_lm)):
+            if isinstance(model, str):
+                raise TypeError(f"{name} is a model, not its name: {name}=dspy.LM({model!r})")
         self.act = dspy.Predict(_Act)
         self.sub_lm = sub_lm
         self.extraction_lm = extraction_lm
@@ -164,7 +167,7 @@ class Predict(dspy.Module):  # type: ignore[misc]
             "isolation": isolation,
             "policy": policy,
             "depth": depth,
-            "checks": checks,
+            "checks": (checks,) if isinstance(checks, str) else tuple(checks),
             "scorer": scorer_of(confidence, accept_at),
             "pool": pool,
         }

@@ -222,7 +222,7 @@ def _to_dict(status: str, result: Submitted[Any] | Extracted[Any] | Failed) -> d
         elif field.name == "history":
             value = [entry.to_dict() for entry in value]
         # `map` may have put anything into the outputs: what JSON does not know is written as text.
-        made[field.name] = to_jsonable_python(value, fallback=str, inf_nan_mode="null")
+        made[field.name] = to_jsonable_python(value, fallback=str, inf_nan_mode="null", round_trip=True)
     return made
 
 

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic_core import to_jsonable_python
-
 import sandbox
 from sandbox.data import SMALL_BYTES
 
@@ -49,7 +47,7 @@ class Context:
         cls, driver: Driver, inputs: Mapping[str, Any], settings: PlanSettings, past: Past | None, loop_id: str | None
     ) -> Context:
         """The context of a loop that begins or goes on. Raises `InvalidInputs`, and `ValueError` for unknown models."""
-        plain = to_jsonable_python(dict(driver._checked(inputs)), bytes_mode="utf8", fallback=lambda value: value)
+        plain = driver._checked(inputs)
         main = driver.main_model
         sub, extraction = driver.sub_model or main, driver.extraction_model or main
         models = {"main": main, "sub": sub, "extraction": extraction, **settings.models}

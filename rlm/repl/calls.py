@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from sandbox import StopCell
 from sandbox.driving import threaded
 
@@ -122,11 +124,21 @@ class CallLog:
                 raise _raised(past.error)
             return past.answer
         if inspect.iscoroutinefunction(function):
-            return await function(*args, **kwargs)
-        # A tool may take its time, and other runs go on in this event loop.
-        context = contextvars.copy_context()
-        answer = await threaded(lambda: context.run(function, *args, **kwargs))
-        return await answer if inspect.isawaitable(answer) else answer
+            answer = await function(*args, **kwargs)
+        else:
+            # A tool may take its time, and other runs go on in this event loop.
+            context = contextvars.copy_context()
+            answer = await threaded(lambda: context.run(function, *args, **kwargs))
+            answer = await answer if inspect.isawaitable(answer) else answer
+        return _plain(name, answer)
+
+
+def _plain(name: str, answer: Any) -> Any:
+    """What a function returned, as JSON carries it: a date as text, a model as a dict. So it is sent, and on record."""
+    try:
+        return to_jsonable_python(answer)
+    except (ValueError, RecursionError) as error:
+        raise TypeError(f"{name}() returned something that is not JSON: {error}") from None
 
 
 def _raised(error: str) -> Exception:

@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pydantic_core import to_jsonable_python
-
 import sandbox
 
 from ..budgets import FallbackReason, FallbackTrigger, Ledger
@@ -94,10 +92,10 @@ class Driver:
         with one_run():
             return await run.go()
 
-    def _checked(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _checked(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         self.signature.refuse_names(RESERVED)
         refuse_tools(self.tools, self.signature)
-        return self.signature.check_inputs(inputs)
+        return self.signature.plain_inputs(inputs)
 
 
 class _Run:
@@ -117,7 +115,7 @@ class _Run:
         self.ledger = ledger
         self.past = past.iterations if past is not None else ()
         self.tell = Teller(self.id, driver.observe)
-        self.inputs = to_jsonable_python(dict(inputs), bytes_mode="utf8", fallback=lambda value: value)
+        self.inputs = dict(inputs)
         self.history = REPLHistory()
         self.manner = manner_of(driver.main_model)
         self.asker = Asker(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+import inspect
+import keyword
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -224,11 +226,24 @@ def tool_problem(name: str, inputs: Collection[str]) -> str | None:
     return None
 
 
-def refuse_tools(tools: Iterable[str], signature: Signature) -> None:
-    """Raise if a tool has a name that means something else in the REPL."""
+def refuse_tools(tools: Mapping[str, Callable[..., Any]], signature: Signature) -> None:
+    """Raise if a tool cannot be called in the REPL, or not by its name."""
+    if not isinstance(tools, Mapping):
+        raise TypeError('tools are functions by name, such as {"look_up": look_up}')
     inputs = {field.name for field in signature.inputs}
-    if found := [problem for name in tools if (problem := tool_problem(name, inputs)) is not None]:
-        raise ValueError(f"tools: {'; '.join(found)}")
+    found = [tool_problem(name, inputs) or _not_callable(name, tool) for name, tool in tools.items()]
+    if problems := [problem for problem in found if problem is not None]:
+        raise ValueError(f"tools: {'; '.join(problems)}")
+
+
+def _not_callable(name: str, tool: Any) -> str | None:
+    if not name.isidentifier() or keyword.iskeyword(name):
+        return f"{name!r} is not a Python name, so no code can call it"
+    try:
+        inspect.signature(tool)
+    except (TypeError, ValueError) as error:
+        return f"{name!r} is no function that can be described ({error}); wrap it in one"
+    return None
 
 
 def _check_question(prompt: Any, model: Any = None) -> None:

@@ -77,7 +77,7 @@ def plain(value: Any, path: Path = ()) -> tuple[Any, list[Problem]]:
         parts = [plain(one, (*path, index)) for index, one in enumerate(value)]
         return [part for part, _ in parts], [problem for _, found in parts for problem in found]
     try:
-        made = to_jsonable_python(value)
+        made = to_jsonable_python(value, round_trip=True)
     except (PydanticSerializationError, ValueError, RecursionError):
         return None, [Problem(pointer(path), "a value that JSON can carry", preview(value))]
     # What came of it is plain, but a NaN may still be inside, and a subclass of `str` is handed through as it is.

@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeVar
 
 import pydantic
 from pydantic import BaseModel, TypeAdapter
+from pydantic_core import to_jsonable_python
 
 from .checks import InvalidInputs, InvalidOutputs, check, plain, preview
 from .fields import Field, Schema, allow_shadowing, check_name, make_adapter, make_model
@@ -152,7 +153,7 @@ class Signature:
 
     def outputs_to_json(self, outputs: BaseModel) -> dict[str, Any]:
         """The outputs as plain JSON values, from which `outputs_from_json` makes the same again."""
-        return outputs.model_dump(mode="json")
+        return outputs.model_dump(mode="json", by_alias=True, round_trip=True)
 
     # What goes in ------------------------------------------------------------------------------------------------
 
@@ -179,6 +180,21 @@ class Signature:
         if problems:
             listed = ", ".join(f"{field.name}: {field.type_text}" for field in self.inputs) or "none"
             raise InvalidInputs(f"{self.name} cannot run with these inputs (it takes {listed}):", problems)
+        return made
+
+    def plain_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs, checked, as code is given them: JSON values, text and bytes. Raises `InvalidInputs`."""
+        made: dict[str, Any] = {}
+        problems: list[Problem] = []
+        for name, value in self.check_inputs(values).items():
+            try:
+                made[name] = value if isinstance(value, bytes) else to_jsonable_python(value)
+            except (ValueError, RecursionError):
+                problems.append(
+                    Problem(pointer((name,)), "text, bytes, or a value that JSON can carry", preview(value))
+                )
+        if problems:
+            raise InvalidInputs(f"{self.name} cannot run with these inputs:", problems)
         return made
 
     def _check_input(self, field: Field, value: Any) -> tuple[Any, list[Problem]]:

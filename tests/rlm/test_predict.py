@@ -182,6 +182,20 @@ def test_a_tool_with_a_name_that_is_taken_is_refused_at_once(name):
         rlm.Predict("doc -> n: int", tools={name: len})
 
 
+def test_settings_that_cannot_work_are_refused_at_once():
+    with pytest.raises(TypeError, match=r"sub_lm=dspy\.LM\('openai/small'\)"):
+        rlm.Predict("doc -> n: int", sub_lm="openai/small")
+    with pytest.raises(TypeError, match="functions by name"):
+        rlm.Predict("doc -> n: int", tools=[reply])
+    with pytest.raises(ValueError, match=r"'look up' is not a Python name.*'seven' is no function"):
+        rlm.Predict("doc -> n: int", tools={"look up": reply, "seven": 7})
+
+
+def test_one_check_can_be_given_as_it_is(pool):
+    with dspy.context(lm=scripted_lm(["```python\nSUBMIT(n=12)\n```"])):
+        assert rlm.Predict("doc -> n: int", checks="n > 10", pool=pool)(doc="x").n == 12
+
+
 INTERRUPTED = """
 import os, signal, sys
 import dspy, rlm

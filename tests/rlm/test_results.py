@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from rlm import results
 from rlm.budgets import MaxIterations, Timeout
@@ -103,6 +104,24 @@ def test_outputs_are_checked_again_when_they_come_back() -> None:
         results.from_dict(data, SIGNATURE)
     with pytest.raises(ValueError, match="'lost' is no result"):
         results.from_dict(data | {"status": "lost"}, SIGNATURE)
+
+
+def test_aliases_and_computed_fields_come_back() -> None:
+    class Person(BaseModel):
+        model_config = ConfigDict(extra="forbid")
+        name: str = Field(alias="fullName")
+
+        @computed_field  # type: ignore[prop-decorator]
+        @property
+        def initial(self) -> str:
+            return self.name[0]
+
+    signature = Signature.of("doc -> who: Person", types={"Person": Person})
+    outputs = signature.check_outputs({"who": {"fullName": "Ann"}})
+    result = Submitted(outputs, 1, 0)
+    assert results.from_json(result.to_json(), signature) == result
+    assert signature.outputs_from_json(signature.outputs_to_json(outputs)) == outputs
+    assert signature.check_outputs(outputs) == outputs
 
 
 def test_text_that_cannot_be_encoded_is_still_written() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import datetime
 import json
 import time
 
@@ -265,6 +267,20 @@ async def test_the_callers_own_tools_are_there_with_their_docstrings(make):
     assert "lookup(name: str) -> int: Find a price." in made.asked()[0].system
 
 
+async def test_what_a_tool_returns_is_json_where_it_can_be(make):
+    @dataclasses.dataclass
+    class Price:
+        day: datetime.date
+        tags: set[str]
+
+    tools = {"look": lambda: [Price(datetime.date(2024, 1, 31), {"a"})], "odd": lambda: object()}
+    made = make(["print(look())", "odd()", "SUBMIT(answer=1)"], tools=tools)
+    await made.run(doc="")
+    outputs = [event.data["output"] for event in made.events if event.kind == "cell_ended"]
+    assert outputs[0] == "[{'day': '2024-01-31', 'tags': ['a']}]"
+    assert "TypeError: odd() returned something that is not JSON" in outputs[1]
+
+
 async def test_helpers_work_on_long_texts_in_the_kernel(make):
     code = (
         "parts = chunk(doc, 1000)\nassert ''.join(parts) == doc and max(map(len, parts)) <= 1000\n"
@@ -366,6 +382,28 @@ async def test_bad_inputs_are_an_error_before_anything_runs(make):
     with pytest.raises(InvalidInputs, match="other"):
         await made.run(doc="x", other=1)
     assert made.events == []
+
+
+@pytest.mark.parametrize("value", [object(), {"deep": [len]}, {"deep": b"\xff"}], ids=["object", "function", "bytes"])
+async def test_an_input_that_no_code_can_be_given_is_one_of_them(make, value):
+    made = make(["SUBMIT(answer=1)"], signature="doc: Any -> answer: int")
+    with pytest.raises(InvalidInputs, match="At path '/doc': expected text, bytes, or a value that JSON can carry"):
+        await made.run(doc=value)
+    assert made.events == []
+
+
+async def test_bytes_stay_bytes(make):
+    made = make(["SUBMIT(answer=doc[0] + len(doc))"], signature="doc: Any -> answer: int")
+    assert (await made.run(doc=b"\xff\xfe")).outputs.answer == 257
+
+
+async def test_a_timeout_of_somebody_else_is_no_end_of_the_runs_time(make):
+    async def act(conversation):
+        raise TimeoutError("the proxy gave up")
+
+    result = await make([], act=act).run(doc="")
+    assert isinstance(result, Failed), result
+    assert "the proxy gave up" in result.reason
 
 
 async def test_a_field_that_hides_a_function_is_refused(make):
