@@ -129,6 +129,9 @@ class LocalEngine:
                 if "ready" in message:
                     worker.ready, self._stillborn = True, 0
                     continue
+                if "waits" in message:
+                    worker.renew(message["waits"])
+                    continue
                 outcome = Outcome.from_dict(message["outcome"])
                 worker.items.pop(outcome.key, None)
                 worker.full_of_one = False

@@ -25,7 +25,7 @@ class WorkerProcess:
 
     def __init__(self, setting: Setting, log: Path | None) -> None:
         self.items: dict[str, tuple[Item, float]] = {}
-        """What it has, by key, and when it got it."""
+        """What it has, by key, and since when its lease runs."""
 
         self.ready = False
         self.full_of_one = False
@@ -79,6 +79,11 @@ class WorkerProcess:
             if not received:
                 raise ConnectionResetError("the worker is gone")
             yield from self._incoming.feed(received)
+
+    def renew(self, key: str) -> None:
+        """Let the lease of an item begin anew: it waits for its turn to ask a model."""
+        if key in self.items:
+            self.items[key] = (self.items[key][0], time.monotonic())
 
     def overdue(self, now: float) -> Item | None:
         """An item that it has kept longer than its lease."""

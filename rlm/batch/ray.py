@@ -135,10 +135,23 @@ class RayEngine:
         now = time.monotonic()
         for actor in list(self._actors):
             late = actor.overdue(now)
-            if late is not None:
+            if late is not None and not self._renewed(actor, late):
                 yield from self._bury(actor, f"{late.name} was not done after {late.lease:,.0f} seconds")
         if self._actors and all(not one.ready and now > one.since + _START_S for one in self._actors):
             raise EngineError(f"the Ray cluster had no room for a worker in {_START_S:.0f} seconds")
+
+    def _renewed(self, actor: _Actor, item: Item) -> bool:
+        """Whether a lease that has ended begins anew, because the item waited for its turn to ask a model."""
+        from ray.exceptions import RayError
+
+        try:
+            ago = self._ray.get(actor.handle.waited.remote(item.key), timeout=_STOP_S)
+        except RayError:  # it is gone, or stuck
+            return False
+        if ago is None or ago > item.lease:
+            return False
+        actor.items[item.key] = (item, time.monotonic() - ago)
+        return True
 
     def _longest_wait(self) -> float:
         deadlines = [since + item.lease for one in self._actors for item, since in one.items.values()]
@@ -187,7 +200,7 @@ class _Actor:
     def __init__(self, handle: Any) -> None:
         self.handle = handle
         self.items: dict[str, tuple[Item, float]] = {}
-        """What it has, by key, and when it got it."""
+        """What it has, by key, and since when its lease runs."""
 
         self.asked: dict[Any, str | None] = {handle.ready.remote(): None}
         """What Ray will have an answer to, and the key of the item it is about."""

@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ class ItemActor:
 
             use(Traffic(**said.traffic or {}), board=RayBoard(board))
         self._running: set[asyncio.Task[Any]] = set()
+        self._waited: dict[str, float] = {}
 
     async def ready(self) -> dict[str, Any]:
         """Who it is."""
@@ -54,12 +56,22 @@ class ItemActor:
         """One item, to its outcome."""
         from . import worker
 
-        task = asyncio.ensure_future(worker.run_item(Item.from_dict(frames.unpack(item))))
+        given = Item.from_dict(frames.unpack(item))
+
+        def waits() -> None:
+            self._waited[given.key] = time.monotonic()
+
+        task = asyncio.ensure_future(worker.run_item(given, waits))
         self._running.add(task)
         try:
             return packed((await task).to_dict())
         finally:
             self._running.discard(task)
+            self._waited.pop(given.key, None)
+
+    async def waited(self, key: str) -> float | None:
+        """How many seconds ago an item waited for its turn to ask a model; None if it did not."""
+        return time.monotonic() - self._waited[key] if key in self._waited else None
 
     async def stop(self) -> None:
         """Drop what runs, and write the traces down."""

@@ -31,7 +31,7 @@ async def serve(sock: socket.socket) -> None:
         writer.write(frames.pack({"ready": os.getpid()}))
 
         async def run(item: Item) -> None:
-            outcome = await worker.run_item(item)
+            outcome = await worker.run_item(item, lambda: writer.write(frames.pack({"waits": item.key})))
             try:
                 message = frames.pack({"outcome": outcome.to_dict()})
             except (TypeError, ValueError, RecursionError) as error:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from ..repl.events import Observer, all_of, ignore
@@ -19,6 +21,8 @@ _BASES = 64
 _KILLED = ("sandbox:SessionClosed", "sandbox:KernelDied", "sandbox:KernelStartError")
 """What breaks a run off when its kernel, or the process that forks kernels, was ended. The last of them, if it happens
 to an item twice, is no accident."""
+
+_TELL_S = 1.0
 
 _setting = Setting()
 _binder: Binder | None = None
@@ -38,11 +42,17 @@ def prepare(setting: Setting) -> None:
     _setting, _binder, _observe, _prepared = setting, None, None, True
 
 
-async def run_item(item: Item) -> Outcome:
-    """Run one item to its ending. Many may run at once in one event loop. Raises only what ends this process."""
+async def run_item(item: Item, waits: Callable[[], None] = lambda: None) -> Outcome:
+    """Run one item to its ending. Many may run at once in one event loop. Raises only what ends this process.
+
+    `waits` is called while it waits for its turn to ask a model: that is no time of the run's, nor of its lease.
+    """
+    from ..models.pace import telling_waits
+
     began = time.monotonic()
     try:
-        made = await _run(item)
+        with telling_waits(_now_and_then(waits)):
+            made = await _run(item)
     except Exception as error:  # of a tool's import, or a fault of ours: the other items go on
         made = Outcome(item.key, item.name, "Failed", error=f"{type(error).__name__}: {error}")
     return replace(made, seconds=time.monotonic() - began, worker=worker_name())
@@ -79,6 +89,20 @@ async def _run(item: Item) -> Outcome:
     if not isinstance(result, Failed):
         ending = "Submitted" if isinstance(result, Submitted) else "Extracted"
     return Outcome(item.key, item.name, ending, result.to_dict(), reason, run_id=result.run_id)
+
+
+def _now_and_then(tell: Callable[[], None]) -> Callable[[float], None]:
+    """The same for as many calls as come: an item may wait with hundreds of questions at once."""
+    last = -math.inf
+
+    def told(_: float) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now > last + _TELL_S:
+            last = now
+            tell()
+
+    return told
 
 
 def worker_name() -> str:

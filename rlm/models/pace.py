@@ -32,8 +32,18 @@ class TooLate(Exception):
 
 @contextlib.contextmanager
 def telling_waits(told: Waits) -> Iterator[None]:
-    """Tell of waits inside the block before they begin, in seconds: time in which nothing could be done."""
-    token = _told.set(told)
+    """Tell of waits inside the block before they begin, in seconds: time in which nothing could be done.
+
+    Whoever was told of them outside of the block still is.
+    """
+    outer = _told.get()
+
+    def tell(seconds: float) -> None:
+        told(seconds)
+        if outer is not None:
+            outer(seconds)
+
+    token = _told.set(tell)
     try:
         yield
     finally:

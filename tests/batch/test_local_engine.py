@@ -180,6 +180,18 @@ def test_a_worker_that_is_stuck_is_ended_when_a_lease_does(engine: LocalEngine, 
     assert outcomes["row 2"].ending in ("Submitted", "Lost")
 
 
+def test_a_lease_does_not_end_while_an_item_waits_for_its_turn_to_ask(tmp_path: Path) -> None:
+    # The second item's question is due after eight seconds, and its lease is for five.
+    pace = {"pace": str(tmp_path / "pace"), "limits": {"scripted/main": {"requests": 7.5}}}
+    engine = LocalEngine(Setting(traffic=pace), workers=1, at_once=2)
+    try:
+        items = [replace(one, lease=5.0) for one in _items(_folder(tmp_path / "waiting", ["a", "b"]))]
+        outcomes = list(engine.run(items))
+    finally:
+        engine.close()
+    assert [(one.ending, one.error) for one in outcomes] == [("Submitted", None)] * 2
+
+
 def test_items_are_taken_only_when_there_is_room(engine: LocalEngine, tmp_path: Path) -> None:
     taken = 0
 

@@ -35,6 +35,14 @@ main:
     ```
 """
 STUCK = SLOW.replace("n in (3, 4)", "n == 1").replace("1.5", "50")
+ASKING = """\
+main:
+  - |
+    ```python
+    SUBMIT(twice=int(llm_query("twice?")))
+    ```
+sub: {"*": "2"}
+"""
 MEETING = """\
 main:
   - |
@@ -69,7 +77,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayEngine]:
     if not _has_ray():
         pytest.skip("Ray is not installed: pip install 'rlm-kernel[ray]'")
     home = tmp_path_factory.mktemp("ray-home")
-    engine = RayEngine(Setting(home=str(home)), workers=2, at_once=2)
+    pace = {"pace": str(home / "pace"), "limits": {"scripted/sub": {"requests": 7.5}}}
+    engine = RayEngine(Setting(home=str(home), traffic=pace), workers=2, at_once=2)
     yield engine
     engine.close()
 
@@ -160,6 +169,14 @@ def test_an_item_that_outlives_its_lease_is_lost_and_its_actor_replaced(engine: 
     assert (found["k0"].ending, found["k1"].ending) == ("Lost", "Submitted")
     assert "not done after 3 seconds" in (found["k0"].error or "")
     assert len(before - set(engine.pids)) == 1
+
+
+def test_a_lease_does_not_end_while_an_item_waits_for_its_turn_to_ask(engine: RayEngine, tmp_path: Path) -> None:
+    folder = batch_story.write_folder(tmp_path, 2, replies=ASKING)
+    items = [item for item, _, _ in batch_story.source_of(folder).checked()]
+    # The second question is due after eight seconds, and the leases are for five.
+    given = [Item.from_dict({**one.to_dict(), "key": f"k{n}", "lease": 5.0}) for n, one in enumerate(items)]
+    assert [(one.ending, one.error) for one in engine.run(given)] == [("Submitted", None)] * 2
 
 
 def test_a_machine_without_isolation_ends_the_batch(engine: RayEngine, tmp_path: Path) -> None:

@@ -384,12 +384,12 @@ async def test_time_in_the_line_is_no_time_of_the_run(pool, tmp_path):
     from rlm.results import Submitted
     from rlm.signatures import Signature
 
-    # The second question is due after four seconds, and the run has three.
-    traffic.use(Traffic(pace=str(tmp_path), limits={"scripted/main": Limit(requests=15)}))
+    # The second question is due after seven and a half seconds, and the run has six.
+    traffic.use(Traffic(pace=str(tmp_path), limits={"scripted/main": Limit(requests=8)}))
     replies = ["```python\nprint(n)\n```", "```python\nSUBMIT(m=n)\n```"]
     driver = Driver(
-        Signature.of("n: int -> m: int"), scripted_lm(replies), trigger=FallbackTrigger(max_duration=3.0), pool=pool
+        Signature.of("n: int -> m: int"), scripted_lm(replies), trigger=FallbackTrigger(max_duration=6.0), pool=pool
     )
     result = await driver.run({"n": 1})
     assert isinstance(result, Submitted), result
-    assert result.usage.seconds < 3
+    assert result.usage.seconds < 6
