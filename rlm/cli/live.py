@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import Counter
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
@@ -140,7 +142,7 @@ def iteration_line(one: Iteration, width: int) -> Text:
 def frame(state: RunState, width: int, height: int) -> RenderableType:
     """The moving part of the view."""
     with state.lock:
-        shown = list(state.calls.values())[: max(1, min(_CALLS, height - 12))]
+        shown = list(state.calls.items())[: max(1, min(_CALLS, height - 12))]
         calls, gauges = _calls(state, shown, width), _gauges(state, width)
         room = max(3, min(24, height - len(shown) - 8))
         return Group(_code(state, width, room), *calls, gauges)
@@ -161,15 +163,17 @@ def _code(state: RunState, width: int, room: int) -> RenderableType:
     return Panel(body, title=title, title_align="left", border_style=style, subtitle=note, subtitle_align="right")
 
 
-def _calls(state: RunState, shown: list[Call], width: int) -> list[RenderableType]:
+def _calls(state: RunState, shown: list[tuple[Any, Call]], width: int) -> list[RenderableType]:
     if not shown:
         return []
+    asked = Counter(state.questions.values())
     grid = Table.grid(padding=(0, 1))
     for style in ("magenta", "dim", ""):
         grid.add_column(no_wrap=True, style=style)
-    for call in shown:
+    for number, call in shown:
+        name = f"{call.name}, {asked[number]:,} in flight" if asked[number] > 1 else call.name
         taken = duration(state.clock() - call.since)
-        grid.add_row(f" ⇄ {clean(call.name)}", f"{taken:>6}", Text(one_line(call.preview, max(10, width - 30))))
+        grid.add_row(f" ⇄ {clean(name)}", f"{taken:>6}", Text(one_line(call.preview, max(10, width - len(name) - 16))))
     if len(state.calls) > len(shown):
         grid.add_row(f"   and {len(state.calls) - len(shown):,} more", "", "")
     return [grid]

@@ -69,6 +69,9 @@ class RunState:
     """Whether there was code in the reply of the present iteration."""
 
     calls: dict[Any, Call] = field(default_factory=dict)
+    questions: dict[Any, Any] = field(default_factory=dict)
+    """Questions to models that have not been answered yet, and the calls that they are a part of."""
+
     records: list[CallRecord] = field(default_factory=list)
     """The calls of the present cell that have been answered."""
 
@@ -143,13 +146,18 @@ class RunState:
     def _model_asked(self, data: Mapping[str, Any]) -> None:
         match data.get("role"):
             case "sub":  # the gauge moves while the cell runs; the next `budget` has the exact count
+                self.questions[data.get("id")] = data.get("call")
                 self.budget["llm_calls"] = (self.budget.get("llm_calls") or 0) + 1
             case "extraction":
                 self._enter("extracting")
             case _:
                 self._enter("asking")
 
+    def _model_failed(self, data: Mapping[str, Any]) -> None:
+        self.questions.pop(data.get("id"), None)
+
     def _model_answered(self, data: Mapping[str, Any]) -> None:
+        self.questions.pop(data.get("id"), None)
         read, written = data.get("tokens_in") or 0, data.get("tokens_out") or 0
         for name, more in (("tokens", read + written), ("tokens_in", read), ("tokens_out", written)):
             self.budget[name] = (self.budget.get(name) or 0) + more

@@ -124,6 +124,14 @@ def test_the_picture_has_the_code_the_calls_and_the_budget() -> None:
     assert "1,249 tokens · $0.0123" in text
 
 
+def test_a_batch_says_how_many_of_its_questions_are_in_flight() -> None:
+    told = events()
+    told += [Event("model_asked", "run1", {"id": 10 + n, "role": "sub", "call": 1}) for n in range(5)]
+    told += [Event("model_asked", "run1", {"id": 20, "role": "sub", "call": 7})]
+    told += [Event("model_answered", "run1", {"id": 10, "role": "sub"}), Event("model_failed", "run1", {"id": 11})]
+    assert "llm_batch, 3 in flight" in drawn(state_after(told))
+
+
 @pytest.mark.parametrize(("width", "height"), [(100, 40), (60, 14), (30, 8)])
 def test_the_picture_fits_the_terminal_whatever_runs(width: int, height: int) -> None:
     told = [*events(), Event("cell_started", "run1", {"iteration": 3, "code": "x = 'long line' * 40\n" * 300})]
