@@ -14,7 +14,8 @@ from .options import overrides, task_options
 def command(task_file: str, **options: Any) -> None:
     """Say what is wrong with a task file, all of it at once, with line, column and the fix.
 
-    Nothing is run and no model is asked. Files that are inputs are read; standard input is not.
+    No model is asked and no code runs, but for the module of a signature class, which is imported.
+    Files that are inputs are read; standard input is not.
 
     \b
     Example:

@@ -125,19 +125,19 @@ class InputReader:
         return self._fitting(name, self._stdin)
 
     def _fitting(self, name: str, text: str) -> Any:
-        """Text where the signature takes text; otherwise what it says as JSON, if the signature takes that."""
+        """Text where the signature takes text; otherwise what it says as JSON, if it is JSON."""
         wanted = self._fields.get(name)
         if wanted is None or self.signature is None:
             return text
-        alone = dataclasses.replace(self.signature, inputs=(wanted,))
-        for read in (str, json.loads):
-            try:
-                value = read(text)
-                alone.check_inputs({name: value})
-            except (ValueError, RecursionError):
-                continue
-            return value
-        return text
+        try:
+            dataclasses.replace(self.signature, inputs=(wanted,)).check_inputs({name: text})
+            return text
+        except InvalidInputs:
+            pass
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            return text
 
     def _explain(self, path: list[str], expected: str, got: str) -> None:
         name, names = path[0], list(self._fields)

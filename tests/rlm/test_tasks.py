@@ -269,6 +269,12 @@ def test_problems_with_options_name_the_option(write: Any) -> None:
     assert "-i nn: inputs.nn is no input of the signature; did you mean n?" in found
 
 
+def test_a_value_inside_an_option_is_pointed_at(write: Any) -> None:
+    path = write('signature: "rows: list[dict[str, int]] -> answer: int"\nmodels: m\n')
+    (problem,) = problems(path, Overrides({"rows": '[{"a": 1}, {"a": "one"}]'}))
+    assert problem == '-i rows: inputs.rows.1.a: expected a valid integer, got "one" (string)'
+
+
 def test_a_model_of_the_command_line_takes_the_place_of_the_script(write: Any) -> None:
     task = load(
         write(GOOD.replace("openai/gpt-5-mini", "{scripted: gone.yaml}")), Overrides(models={"main": "openai/x"})
