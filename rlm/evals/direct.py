@@ -17,7 +17,7 @@ from ..extraction.errors import MaxRetriesExceeded
 from ..extraction.orchestrator import ExtractionOrchestrator, Reply
 from ..models.ask import ModelError
 from ..repl import telling
-from ..repl.asking import Asker
+from ..repl.asking import Asker, excused
 from ..repl.driver import Driver
 from ..repl.events import Observer, Teller, ignore
 from ..results import ExecutionResult, Failed, Submitted
@@ -40,7 +40,7 @@ async def run_direct(task: Task, make: Callable[..., Any], *, observe: Observer 
     cause, asker = None, Asker(model, model, model, ledger, tell)
     try:
         left = ledger.seconds_left()
-        async with asyncio.timeout(left if math.isfinite(left) else None):
+        async with excused(asyncio.timeout(left if math.isfinite(left) else None)):
             result = await _answer(task.signature, inputs, asker, tell)
     except ModelError as error:
         cause = f"model:{error.kind}"

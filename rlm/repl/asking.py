@@ -34,7 +34,7 @@ Act = Callable[[Conversation], Awaitable[Answer]]
 
 
 @contextlib.asynccontextmanager
-async def _excused(limit: asyncio.Timeout) -> AsyncIterator[None]:
+async def excused(limit: asyncio.Timeout) -> AsyncIterator[None]:
     """A limit that moves on while a question waits for its turn: that is no time of the run's."""
 
     def move(seconds: float) -> None:
@@ -115,7 +115,7 @@ class Asker:
             left = self.ledger.seconds_left()
             limit = asyncio.timeout(left if math.isfinite(left) else None)
             try:
-                async with _excused(limit):
+                async with excused(limit):
                     if self.act is not None:
                         return await self.act(conversation)
                     return await next_reply(self.main_model, conversation, adapter=self.adapter)

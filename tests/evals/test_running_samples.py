@@ -18,6 +18,7 @@ from rlm.evals.evaluation import Evaluation, Settings
 from rlm.evals.log import Entry, LogError
 from rlm.evals.running import CannotGoOn, Pool, missing, only
 from rlm.evals.scoring import SCORERS
+from rlm.models.traffic import Limit, Traffic, using
 from rlm.repl.events import Event, all_of, ignore
 from rlm.traces import TraceWriter, load
 from sandbox.launch import Zygote
@@ -199,6 +200,19 @@ def test_an_answer_of_another_type_is_asked_for_again(tmp_path: Path) -> None:
     script = """main: ['{"answer": "ten hundred"}', '{"answer": 1000}']"""
     (one,) = run(evaluation(tmp_path, 1, script, baseline="direct"))
     assert (one.outputs, one.score, one.usage["model_calls"]) == ({"answer": 1000}, 1.0, 2)
+
+
+def test_time_in_the_line_is_no_time_of_a_direct_question(tmp_path: Path) -> None:
+    # Three questions at once: the last one is due after four seconds, and each run has two.
+    made = Evaluation(
+        (str(suite(tmp_path, 3)),),
+        Settings.read(settings(tmp_path, """main: {"*": '{"answer": 1000}'}"""), budget={"max_duration": 2.0}),
+        count=None,
+        baseline="direct",
+    )
+    limits = {"scripted/main": Limit(requests=30)}
+    with using(Traffic(pace=str(tmp_path / "pace"), limits=limits)):
+        assert [one.ending for one in run(made, at_once=3)] == ["Submitted"] * 3
 
 
 def test_an_input_that_does_not_fit_scores_nothing_and_is_counted(tmp_path: Path) -> None:
