@@ -92,8 +92,8 @@ class _Loader:
         recorded: Recorded | None,
     ) -> None:
         self.path, self.overrides, self.read_stdin, self.recorded = path, overrides, read_stdin, recorded
-        self.folder = path.absolute().parent
         self.document: Document = read(path) if recorded is None else Document(str(path), recorded.text)
+        self.folder = path.absolute().parent
         self.problems: list[TaskProblem] = list(self.document.faults)
 
     def load(self) -> Task | None:

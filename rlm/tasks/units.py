@@ -39,7 +39,9 @@ def parse_size(value: Any) -> Any:
 Duration = Annotated[
     float,
     BeforeValidator(parse_duration),
-    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": f"^{_DURATION}$"}]}),
+    WithJsonSchema(
+        {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": f"^({_DURATION}|{_NUMBER})$"}]}
+    ),
 ]
 """Seconds, or a text such as `5m`."""
 

@@ -416,6 +416,12 @@ def test_bad_files_are_explained(write: Any, text: str, said: str) -> None:
     assert said in "\n".join(problems(write(text)))
 
 
+def test_a_working_directory_that_is_gone_is_a_file_that_is_gone(tmp_path: Path) -> None:
+    code = "import os, sys; os.rmdir(os.getcwd()); from rlm.cli import main; main(['check', 'task.yaml'])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "task.yaml: cannot be read (No such file or directory)\n")
+
+
 def test_a_file_that_is_not_there_or_not_text_is_explained(tmp_path: Path) -> None:
     assert "cannot be read" in problems(str(tmp_path / "no.yaml"))[0]
     (tmp_path / "latin.yaml").write_bytes(b"# first\n# caf\xe9\n")
@@ -591,6 +597,8 @@ def test_the_schema_says_what_the_reader_says(document: dict[str, Any], fits: bo
 )
 def test_durations(text: Any, seconds: float) -> None:
     assert parse_duration(text) == pytest.approx(seconds)
+    document = {"signature": "a -> b", "budget": {"max_duration": text}}
+    assert jsonschema_rs.validator_for(json_schema()).is_valid(document)
 
 
 @pytest.mark.parametrize(("text", "size"), [("512MB", 512 * 1024**2), ("1 GiB", 1024**3), ("10b", 10), (7, 7)])
