@@ -324,6 +324,7 @@ class _Run:
             check=self._check if self.driver.checks else None,
         )
         known = list(self.history), await self.repl.seen(), self.inputs
+        await self.repl.close()  # calls of a cell that was stopped, child runs among them, would go on for nobody
         sizes = [MAX_CHARS, *SHORTER]
         while True:
             try:

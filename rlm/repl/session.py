@@ -71,6 +71,10 @@ class Repl:
         return self
 
     async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the kernel, and what its code has asked for. What was seen of its variables stays."""
         if self._session is None and self._opening is not None:
             self._opening.cancel()
             await asyncio.wait([self._opening])

@@ -367,6 +367,29 @@ async def test_the_clock_stops_a_running_cell_and_its_variables_are_there(make):
     assert result.evidence[0].variable == "found"
 
 
+async def test_calls_of_a_cell_that_was_stopped_do_not_go_on_during_the_extraction(make):
+    ended = asyncio.Event()
+
+    async def slow() -> None:
+        try:
+            await asyncio.Future()
+        finally:
+            ended.set()
+
+    trigger = FallbackTrigger(max_duration=1.0)
+    made = make(["n = 41\nslow()"], tools={"slow": slow}, trigger=trigger, extraction=['{"answer": 41}'])
+    answer = made.extraction.own_engine.complete
+
+    async def complete(request):
+        await asyncio.wait_for(ended.wait(), 30)
+        return await answer(request)
+
+    made.extraction.own_engine.complete = complete
+    result = await made.run(doc="")
+    assert isinstance(result, Extracted), result
+    assert [one.variable for one in result.evidence if one.kind == "variable"] == ["n"]
+
+
 async def test_consecutive_errors_can_be_a_limit(make):
     made = make(["1/0"] * 5, trigger=FallbackTrigger(max_consecutive_errors=2), extraction=['{"answer": 1}'])
     assert (await made.run(doc="")).reason == MaxConsecutiveErrors(2, 2)
