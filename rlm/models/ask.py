@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+from sandbox.driving import threaded
 
 from .faults import Fault, Refused, describe, read_fault
 from .gauge import Place
@@ -219,7 +222,11 @@ async def _by_dspy(lm: Any, turns: Sequence[tuple[str, str]], system: str | None
     call = {"cache": options.get("cache", lm.cache)}
     if settings.get("rollout_id") is not None:
         call["rollout_id"] = settings["rollout_id"]
-    response = await one.acall(request, **call)
+    if type(one).aforward is dspy.BaseLM.aforward:  # a model of the caller's own that does not know how to wait
+        context = contextvars.copy_context()
+        response = await threaded(lambda: context.run(one, request, **call))
+    else:
+        response = await one.acall(request, **call)
     lm.history.extend(one.history)
     del lm.history[: -dspy.settings.max_history_size or None]
     return Reply.of(response, one.history[-1].get("cost") if one.history else None)

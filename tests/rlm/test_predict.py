@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import warnings
 from typing import Literal
 
 import dspy
@@ -151,6 +152,18 @@ def test_set_lm_wins_over_the_context(count):
 def test_without_a_model_it_says_what_to_do(count):
     with dspy.context(lm=None), pytest.raises(ValueError, match=r"dspy\.configure"):
         count.run_with_fallback(doc="a")
+
+
+def test_a_model_of_ones_own_need_not_be_asynchronous(count):
+    class Own(dspy.BaseLM):
+        def forward(self, prompt=None, messages=None, **kwargs):
+            message = {"role": "assistant", "content": "```python\nSUBMIT(count=7)\n```"}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            return {"model": "own", "choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}
+
+    with dspy.context(lm=Own(model="own")), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        assert count(doc="x").count == 7
 
 
 def test_many_threads_can_share_one_predict(count):
