@@ -33,7 +33,7 @@ from .events import Observer, Teller, ignore
 from .imports import with_imports
 from .manner import manner_of
 from .past import Past
-from .reply import read_reply
+from .reply import CUT_OFF, read_reply
 from .samples import from_a_sample
 from .session import Repl, helper_source
 from .tools import REPEATABLE, RESERVED, DepthExceeded, ReplTools, refuse_tools
@@ -219,6 +219,8 @@ class _Run:
         began = time.monotonic()
         answer = await self._ask_main(number)
         step = read_reply(answer.text)
+        if answer.truncated and not self.manner.brief:
+            step = replace(step, remarks=(CUT_OFF, *step.remarks))
         if number > len(self.past):
             found = step.code is not None
             self.asker.count_step(answer, time.monotonic() - began, held=self.manner.brief, success=found)

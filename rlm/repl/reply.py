@@ -56,6 +56,10 @@ INVENTED_OUTPUT = (
     "You wrote an output yourself. It was ignored, with everything after it: only what the REPL prints is real. Below "
     "is what your code really printed."
 )
+CUT_OFF = (
+    "Your reply was cut off: it was longer than may be written at once, and its end is lost. Write less before the "
+    "block, and shorter code; do the rest in the next reply."
+)
 PRINTED_SUBMIT = "Your code prints the text SUBMIT(...). That submits nothing: call SUBMIT(...) itself, without print."
 NOT_RUN = "This block of your reply was not run, because it is not Python code: {}. Only ```python blocks are run."
 

@@ -150,6 +150,19 @@ async def test_a_reply_without_code_costs_an_iteration_and_is_answered(make):
     assert "no code in your reply" in made.last_told()
 
 
+async def test_a_reply_that_was_cut_off_is_told(make):
+    made = make(["print(1)", "SUBMIT(answer=1)"])
+    answer = made.main.own_engine.complete
+
+    async def complete(request):
+        response = await answer(request)
+        return response if len(request.messages) > 1 else dataclasses.replace(response, finish_reason="length")
+
+    made.main.own_engine.complete = complete
+    await made.run(doc="")
+    assert made.last_told().startswith("Your reply was cut off")
+
+
 async def test_an_input_that_is_assigned_to_is_refused_in_words(make):
     made = make(["doc = 'invented text'", "SUBMIT(answer=len(doc))"])
     result = await made.run(doc="real")
