@@ -88,19 +88,19 @@ def take(gauge: Gauge, now: float, limit: Limit, tokens_in: float, most_out: flo
     start = requests = max(now, gauge.not_before)
     changes: dict[str, Any] = {}
     # At the speed there will be then: a long line would otherwise stand at the lowest speed to its end.
-    rate = _requests_a_second(gauge, limit, max(gauge.requests_at, start))
+    at = max(gauge.requests_at, start)
+    rate = _requests_a_second(gauge, limit, at)
     if rate is not None:
-        extra = _extra(limit.requests)
-        requests = max(requests, gauge.requests_at - extra / rate)
-        changes["requests_at"] = max(gauge.requests_at, start) + 1 / rate
+        requests = max(requests, gauge.requests_at - _extra(limit.requests) / rate)
+        changes["requests_at"] = at + _lasts(gauge, at, 1 / rate, FORGET if limit.requests is None else 1.0)
     tokens = tokens_in + min(gauge.tokens_out, most_out or math.inf)
     due = requests
     if limit.tokens is not None:
-        extra = _extra(limit.tokens)
-        a_second = _tokens_a_second(gauge, limit.tokens, max(gauge.tokens_at, start))
+        extra, at = _extra(limit.tokens), max(gauge.tokens_at, start)
+        a_second = _tokens_a_second(gauge, limit.tokens, at)
         # A request that is larger than what may come at once needs an empty line, and no more.
         due = max(due, gauge.tokens_at + (tokens - max(tokens, extra)) / a_second)
-        changes["tokens_at"] = max(gauge.tokens_at, start) + tokens / a_second
+        changes["tokens_at"] = at + _lasts(gauge, at, tokens / a_second, 1.0)
     faded = gauge.lately * math.exp(-max(0.0, now - gauge.seen_at) / _WINDOW_S)
     gauge = replace(gauge, **changes, lately=faded + 1, seen_at=now)
     return gauge, Place(due - now, gauge.epoch, requests - now, gauge.saved, tokens, now)
@@ -165,6 +165,18 @@ def share_at(gauge: Gauge, now: float) -> float:
     """Which part of the full speed is used then; above 1 only a speed that was found out goes on growing."""
     doublings = max(0.0, now - gauge.cut_at) / DOUBLING_S
     return min(FORGET, gauge.share * 2.0 ** min(doublings, 30.0)) if gauge.cut_at else 1.0
+
+
+def _lasts(gauge: Gauge, when: float, seconds: float, most: float) -> float:
+    """How long it takes, while the share grows to `most`, what at the speed of that time would take so many seconds."""
+    growth = most / share_at(gauge, when) if gauge.cut_at else 1.0
+    if growth <= 1:
+        return seconds
+    growing = DOUBLING_S / math.log(2)
+    done = growing * (growth - 1)
+    if seconds <= done:
+        return growing * math.log1p(seconds / growing)
+    return growing * math.log(growth) + (seconds - done) / growth
 
 
 def _requests_a_second(gauge: Gauge, limit: Limit, when: float) -> float | None:

@@ -144,7 +144,19 @@ def test_who_stands_far_behind_in_the_line_waits_at_the_speed_there_will_be_then
     for _ in range(60):
         gauge, place = take(gauge, 1e6, limit)
         due.append(place.due_in)
-    assert due[-1] - due[-2] <= 0.6 * (due[3] - due[2])
+    assert due[-1] - due[-2] <= 0.7 * (due[3] - due[2])
+
+
+@pytest.mark.parametrize("limit", [Limit(requests=60), Limit(tokens=640), Limit()], ids=["requests", "tokens", "none"])
+def test_nobody_waits_for_minutes_at_the_lowest_speed_once_a_server_is_busy_no_more(limit):
+    gauge, now = Gauge(), 1e6
+    for _ in range(20):
+        gauge, place = take(gauge, now, limit)
+        gauge, pause = gauges.slow(gauge, now, limit, place, None)
+        now += pause
+    for _ in range(3):
+        gauge, place = take(gauge, now, limit)
+    assert place.due_in < 120
 
 
 def test_one_refusal_of_a_server_that_was_hardly_asked_is_forgotten_soon():
