@@ -11,6 +11,8 @@ from pathlib import Path
 
 import click
 
+from .streams import lead_nowhere
+
 ANSWERED = 0
 NO_ANSWER = 1
 USAGE = 2
@@ -43,7 +45,7 @@ def guard(command: click.Command, arguments: Sequence[str] | None) -> int:
         _say("Interrupted.")
         return INTERRUPTED
     except BrokenPipeError:  # whoever read our output has gone
-        _close_output()
+        lead_nowhere(1)
         return NO_ANSWER
     except Exception as error:
         return explain(error)
@@ -60,7 +62,7 @@ def explain(error: Exception) -> int:
         _say("\n".join(map(str, error.problems)))
         return USAGE
     if isinstance(error, OSError) and error.errno in _FULL:
-        _close_output()
+        lead_nowhere(1)
         _say(f"rlm: nothing more can be written: {error}")
         return ENVIRONMENT
     if isinstance(error, EnvironmentProblem | WeightsError) or _is_local_model_error(error):
@@ -103,12 +105,10 @@ def _place_of(error: Exception) -> str:
     return ""
 
 
-def _close_output() -> None:
-    """Let standard output lead nowhere: Python would complain about it once more when it exits."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
 def _say(text: str) -> None:
     from .words import clean
 
-    click.echo(clean(text), err=True)
+    try:
+        click.echo(clean(text), err=True)
+    except OSError:  # the exit code says it, too
+        lead_nowhere(2)

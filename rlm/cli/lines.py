@@ -7,6 +7,7 @@ from typing import TextIO
 from ..tasks import Task
 from .plan_words import plan_lines
 from .state import Event, Iteration, RunState
+from .streams import lead_nowhere
 from .words import (
     clean,
     duration,
@@ -63,8 +64,11 @@ class LineView:
         return plan_lines(event)
 
     def _write(self, *lines: str) -> None:
-        self.stream.write("".join(clean(line) + "\n" for line in lines))
-        self.stream.flush()
+        try:
+            self.stream.write("".join(clean(line) + "\n" for line in lines))
+            self.stream.flush()
+        except OSError:  # nobody reads it any more; the run goes on
+            lead_nowhere(self.stream.fileno())
 
 
 def iteration_text(one: Iteration) -> str:

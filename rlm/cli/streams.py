@@ -24,6 +24,11 @@ def open_all() -> None:
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
+def lead_nowhere(descriptor: int) -> None:
+    """Give up a standard stream that cannot be written; Python would complain about it once more when it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+
+
 @contextlib.contextmanager
 def answer_only() -> Iterator[TextIO]:
     """The real standard output. Until this ends, `print` and file descriptor 1 both lead to standard error."""

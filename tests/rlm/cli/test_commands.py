@@ -261,7 +261,9 @@ def test_ctrl_c_while_python_ends_leaves_no_traceback() -> None:
     assert (done.returncode, done.stderr) == (130, "")
 
 
-@pytest.mark.parametrize(("redirection", "code"), [(">&-", 0), ("2>&-", 0), ("<&- >&- 2>&-", 0), (">/dev/full", 4)])
+@pytest.mark.parametrize(
+    ("redirection", "code"), [(">&-", 0), ("2>&-", 0), ("<&- >&- 2>&-", 0), (">/dev/full", 4), (">/dev/full 2>&1", 4)]
+)
 def test_streams_that_are_closed_or_full_are_no_internal_error(redirection: str, code: int) -> None:
     command = f"{sys.executable} -m rlm.cli schema {redirection}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)

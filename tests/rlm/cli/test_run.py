@@ -327,6 +327,13 @@ def test_the_example_that_fails(command: Any) -> None:
     assert '"name": "unknown"' in out
 
 
+def test_a_run_goes_on_where_nobody_can_read_its_progress(tmp_path: Path) -> None:
+    command = f"{' '.join(RUN)} {EXAMPLES / 'submit.yaml'} --json 2>/dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["status"] == "submitted"
+
+
 def test_an_input_is_piped_in(tmp_path: Path) -> None:
     done = example("submit", "--json", "-q", "-i", "log=@-", input="a log without arrivals\n", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
