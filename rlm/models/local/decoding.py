@@ -3,6 +3,9 @@
 The model's own choice is looked at first, and a mask over the vocabulary is computed only where the grammar refuses it.
 Tokens that the grammar forces are appended without asking the model, in one pass with the token before them. The keys
 and values of a prompt stay, so the next prompt is read only from where it differs.
+
+Where an answer is complete and the model goes on with something that does not fit, it is done: a mask would make
+`34 years` into `3400`.
 """
 
 from __future__ import annotations
@@ -85,6 +88,7 @@ class Decoding:
         self._pick = reader.picker(settings)
         self._matcher = matcher
         self._scores: Any = None
+        self._begun = False
         self.cached = 0
         self.forced = 0
         self.masked = 0
@@ -109,7 +113,10 @@ class Decoding:
         scores = self._scores
         while most > 0 and not self._matcher.is_stopped():
             token = self._choose(scores, self._matcher)
+            if token is None:
+                return
             self._matcher.consume_token(token)
+            self._begun = True
             if token in self._reader.eos:
                 yield [token]
                 return
@@ -119,10 +126,13 @@ class Decoding:
                 scores = self._reader.forward(run)
             yield run
 
-    def _choose(self, scores: Any, matcher: Any) -> int:
+    def _choose(self, scores: Any, matcher: Any) -> int | None:
+        """The next token; None where the answer is complete and the model would go on with something else."""
         token = self._pick(scores, None)
         if matcher.validate_tokens([token]) == 1:
             return token
+        if self._begun and matcher.is_accepting():
+            return None
         self.masked += 1
         return self._pick(scores, matcher.compute_bitmask())
 
@@ -133,4 +143,5 @@ class Decoding:
         if forced:
             self._matcher.consume_tokens(forced)
             self.forced += len(forced)
+            self._begun = True
         return forced

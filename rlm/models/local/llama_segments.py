@@ -3,7 +3,7 @@
 The server writes freely and each piece is checked as it comes. Where the grammar forces what follows, the server is
 stopped, the forced text is appended to the prompt, and it goes on from there: that text is read in one pass instead of
 being written token by token. Where the grammar refuses a piece, the part of it that fits is kept, or else the likeliest
-token that fits is taken.
+token that fits is taken. Where the answer is complete before such a piece, it is done: `34 years` is 34, not 3400.
 
 Tokens often begin with a space, and ` ["` is one token, too. A prompt that ends in the middle of one leaves a model at
 a loss: it has never seen ` [` followed by a quote. So spaces and brackets at the end are not sent, and what comes next
@@ -72,7 +72,7 @@ class Segments:
             segment = _Segment(self)
             answer = self.complete(self.sent, left, {}, segment.hear)
             self._count(answer)
-            if segment.ended and self.matcher.is_accepting():
+            if self.matcher.is_accepting() and (segment.ended or (segment.refused and self.text and not self.owed)):
                 return True
             if segment.refused or segment.ended:
                 self._choose(chooser)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
+from rlm.models.local.checking import byte_matcher
 from rlm.models.local.constraints import constraint_of
-from rlm.models.local.decoding import Decoding
+from rlm.models.local.decoding import Decoding, Reader
 from rlm.models.local.generation import Settings
 from rlm.models.local.sampling import numpy_picker, unpacked
 
@@ -100,6 +101,47 @@ def test_forced_text_may_be_cut_by_the_limit(mlx_lm: Any) -> None:
     answer = mlx_lm.local.submit(PROMPT, Settings(2), constraint_of(Person)).result()
     assert answer.finish == "length"
     assert answer.output_tokens == 2
+
+
+class ByteReader(Reader):
+    """A model that would write this text after a prompt of one token. Its tokens are bytes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(frozenset({256}))
+        self._text = text.encode()
+
+    def picker(self, settings: Settings) -> Any:
+        return numpy_picker(settings)
+
+    def _advance(self, tokens: list[int]) -> Any:
+        scores = np.zeros(257)
+        scores[self._text[len(self._read) + len(tokens) - 1]] = 2.0
+        scores[ord("0")] = max(scores[ord("0")], 1.0)  # what a mask would take where the favourite is refused
+        return scores
+
+    def _shorten(self, size: int) -> int:
+        return size
+
+
+@pytest.mark.parametrize(
+    ("output_type", "said", "answer"),
+    [
+        (int, "34 years", "34"),
+        (float, "34.5.", "34.5"),
+        (Literal["a", "a0"], "a, b", "a"),
+        (Aged, '{"age": 34, "kind": "person"}', '{"age": 34, "kind": "person"}'),
+    ],
+)
+def test_a_complete_answer_ends_where_the_model_goes_on_with_something_else(
+    output_type: Any, said: str, answer: str
+) -> None:
+    matcher = byte_matcher(constraint_of(output_type)).deep_copy()
+    decoding = Decoding(ByteReader(said), Settings(40), matcher)
+    written = decoding.begin([0])
+    for run in decoding.tokens(40):
+        written += run
+    assert bytes(token for token in written if token < 256).decode() == answer
+    assert decoding.complete
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

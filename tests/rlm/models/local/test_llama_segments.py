@@ -134,6 +134,22 @@ def test_a_refused_piece_takes_no_room() -> None:
     assert answer.written == 3
 
 
+@pytest.mark.parametrize(
+    ("output_type", "said", "answer"),
+    [
+        (int, ["34", " years", "0"], "34"),
+        (Literal["good", "good enough"], ["good", ", as", " enough"], "good"),
+        (types.Regex("[0-9]*"), ["The", "7"], "7"),
+    ],
+)
+def test_a_complete_answer_ends_where_the_model_goes_on_with_something_else(
+    output_type: Any, said: list[str], answer: str
+) -> None:
+    first, *then = said
+    complete = written(Script({"": said, first: then, answer: ["."]}), output_type)
+    assert complete.text == answer
+
+
 def test_a_bracket_that_is_half_a_token_is_not_sent() -> None:
     """After ` [` a model that knows ` ["` as one token would close the list or begin with another quote."""
 
