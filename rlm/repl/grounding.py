@@ -126,7 +126,7 @@ def found_nothing(output: str) -> bool:
 def nothing_found(code: str, output: str, inputs: Mapping[str, Any]) -> str | None:
     """What to tell a model that found nothing: what of the words it looked for is there; None if it found something."""
     empty = found_nothing(output)
-    if not empty and not _MISSED.search(output.rstrip().rpartition("\n")[2]):
+    if not empty and not _MISSED.search(output.rstrip().rpartition("\n")[2][-_LONG_TEXT:]):
         return None
     wanted = {node.value for node in nodes_of(code) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     texts = {

@@ -259,6 +259,13 @@ def test_a_search_that_finds_something_is_told_nothing():
     assert nothing_found("print(doc.count('a'))", "3\n", {"doc": "a" * 1000}) is None
 
 
+def test_only_how_an_output_ends_says_that_a_search_found_nothing():
+    doc = "the end of all\n" * 1_000
+    code = "print(doc.find('the end of it'))"
+    assert nothing_found(code, "ValueError: page not found", {"doc": doc}) is not None
+    assert nothing_found(code, "it was not found" + " no" * 200_000, {"doc": doc}) is None
+
+
 def test_a_very_long_text_is_not_looked_through_while_other_runs_wait():
     code = "print([line for line in doc.splitlines() if 'the end of it' in line])"
     assert "'the end of'" in nothing_found(code, "[]", {"doc": "the end of all\n" * 1_000})
