@@ -5,11 +5,13 @@ They do not go through `ask`, and want what dspy gives them.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from .ask import Backoff
 from .faults import read_fault
 from .kept import keep, truncated
 from .pace import tokens_of
@@ -22,10 +24,11 @@ def paced(lm: Any, before: Callable[[], None] | None = None, patience: float = 6
     It is the model itself where there is neither anything to look for nor to wait for. A server that says "too many"
     is asked again for so many seconds. `before` is called before each call, and may refuse it.
     """
-    lane = lane_to(lm)
+    lane, backoff = lane_to(lm), Backoff()
     if lane is None and before is None:
         return lm
-    one = lm.copy()
+    # Where there is a line, it is we who ask again: dspy would, out of turn, and nobody would hear of "too many".
+    one = lm.copy() if lane is None else lm.copy(num_retries=0)
 
     async def acall(prompt: Any = None, *, messages: Any = None, **options: Any) -> Any:
         if before is not None:
@@ -58,19 +61,24 @@ def paced(lm: Any, before: Callable[[], None] | None = None, patience: float = 6
         if lane is None:
             return await type(lm).acall(one, prompt, messages=messages, **options)
         settings = {**one.kwargs, **options}
-        most, until = settings.get("max_tokens"), None
+        most, until, failures = settings.get("max_tokens"), None, 0
         while True:
             place = await lane.enter(_size(prompt, messages), most, None)
             try:
                 response = await type(lm).acall(one, prompt, messages=messages, **options)
             except Exception as error:
                 fault = read_fault(error)
-                if fault.kind != "rate":
+                if fault.kind == "rate":
+                    pause, now = await lane.slow(place, fault.retry_after), time.monotonic()
+                    until = until or now + patience
+                    if now + max(pause, fault.retry_after or 0.0) > until:
+                        raise
+                    continue
+                failures += 1
+                pause = backoff.seconds(failures, fault.retry_after)
+                if not fault.passing or failures > getattr(lm, "num_retries", 0) or pause > backoff.most * 1.1:
                     raise
-                pause, now = await lane.slow(place, fault.retry_after), time.monotonic()
-                until = until or now + patience
-                if now + max(pause, fault.retry_after or 0.0) > until:
-                    raise
+                await asyncio.sleep(pause)
                 continue
             await lane.settle(place, *_usage(one))
             return response

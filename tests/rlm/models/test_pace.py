@@ -372,18 +372,20 @@ async def test_scripts_are_paced_only_by_a_limit_of_theirs(tmp_path):
     assert traffic.lane_to(scripted_lm(["a"], "scripted/sub")) is not None
 
 
-async def test_what_an_adapter_of_dspys_asks_keeps_the_pace_too(chat, lm_for, tmp_path):
+@pytest.mark.parametrize("retries", [0, 3])
+async def test_what_an_adapter_of_dspys_asks_keeps_the_pace_too(chat, lm_for, tmp_path, retries):
     import dspy
 
     from rlm.adapters.typed import ask_typed
 
     traffic.use(Traffic(pace=str(tmp_path), limits={"openai/local": Limit(tokens=100_000)}))
     said = completion("[[ ## answer ## ]]\n5\n\n[[ ## completed ## ]]")
-    chat.plays = [Play(429, TOO_MANY, {"Retry-After": "0"}), Play(body=said)]
-    lm = lm_for(chat.url, num_retries=0)
+    broken = [Play(500, error("broken"), {"Retry-After": "0"})] if retries else []
+    chat.plays = [Play(429, TOO_MANY, {"Retry-After": "0"}), *broken, Play(body=said)]
+    lm = lm_for(chat.url, num_retries=retries)
     answer = await ask_typed(lm, "How many?", int, adapter=dspy.ChatAdapter())
     assert answer.value == 5
-    assert len(chat.requests) == 2
+    assert len(chat.requests) == 2 + len(broken)
     assert [one["outputs"] for one in lm.history] == [["[[ ## answer ## ]]\n5\n\n[[ ## completed ## ]]"]]
     (file,) = tmp_path.iterdir()
     assert json.loads(file.read_bytes())["share"] == 0.5
