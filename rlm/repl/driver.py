@@ -34,7 +34,7 @@ from .imports import with_imports
 from .manner import manner_of
 from .past import Past
 from .reply import CUT_OFF, read_reply
-from .samples import from_a_sample
+from .samples import computed, from_a_sample
 from .session import Repl, helper_source
 from .tools import REPEATABLE, RESERVED, DepthExceeded, ReplTools, refuse_tools
 
@@ -266,6 +266,7 @@ class _Run:
             submit=submit,
             max_chars=manner.output_chars,
             brief=manner.brief,
+            goal=prompt.goal_of(self.driver.signature, self.inputs),
         )
 
     async def _ask_main(self, number: int) -> Answer:
@@ -325,7 +326,10 @@ class _Run:
             on_attempt=lambda made, text: self.tell("extraction_attempt", telling.attempt(made, text)),
             check=self._check if self.driver.checks else None,
         )
-        known = list(self.history), await self.repl.seen(), self.inputs
+        variables = await self.repl.seen()
+        if self.manner.brief:
+            variables = computed(variables, (entry.code for entry in self.history))
+        known = list(self.history), variables, self.inputs
         await self.repl.close()  # calls of a cell that was stopped, child runs among them, would go on for nobody
         sizes = [MAX_CHARS, *SHORTER]
         while True:

@@ -43,6 +43,7 @@ _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):\n|^ *[\^~]+\n", 
 _LOOK = "I look in {name} for lines with "
 _OTHERWISE = "I try another way: "
 _LESS = "Nothing was found, so I look for "
+_GOAL = "Wanted: {goal}"
 _LAST = "This is your last reply: call SUBMIT now."
 
 
@@ -188,13 +189,24 @@ def told_after(
     submit: str | None = None,
     max_chars: int = MAX_OUTPUT_CHARS,
     brief: bool = False,
+    goal: str = "",
 ) -> str:
-    """What the model reads after its code ran: what it printed, or else what its variables are; how it could submit."""
+    """What the model reads after its code ran: what it printed, or else what its variables are; how it could submit.
+
+    Told briefly, it is reminded of its `goal`.
+    """
     printed = cut_middle((_TRACEBACK.sub("", output) if brief else output).rstrip(), max_chars)
     if not printed:
         printed = "(nothing was printed; print what you want to see)" + (f"\nVariables now: {state}" if state else "")
     hint = [f"If that is the answer, run this:\n```python\n{submit}\n```"] if submit else []
-    return "\n\n".join([*remarks, f"Output:\n{printed}", *hint, *_left(budget, brief)])
+    wanted = [_GOAL.format(goal=goal)] if brief and goal else []
+    return "\n\n".join([*remarks, f"Output:\n{printed}", *wanted, *hint, *_left(budget, brief)])
+
+
+def goal_of(signature: Signature, inputs: Mapping[str, Any]) -> str:
+    """What a task is about, in a line: the inputs that say it in words, or else the instructions."""
+    said = [value for value in inputs.values() if isinstance(value, str) and " " in value and shown_whole(value)]
+    return " ".join(said) or signature.instructions.partition("\n")[0]
 
 
 def told_without_code(remarks: tuple[str, ...], budget: Remaining, *, brief: bool = False) -> str:

@@ -1,9 +1,9 @@
-"""An answer taken from a sample: code printed the first few of many things, and the reply submits one of those."""
+"""Answers that small models write down: one of the first few things that code printed, or a value out of the blue."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sandbox import Variable
 
@@ -28,8 +28,22 @@ def from_a_sample(code: str, before: str, variables: Mapping[str, Variable]) -> 
 
 def written_down(code: str) -> set[str]:
     """The names that the code sets to a constant."""
+    return {target.id for target in _set_to_constants(code)}
+
+
+def computed(variables: Mapping[str, Variable], cells: Iterable[str]) -> dict[str, Variable]:
+    """The variables without those that were only ever set to constants since: what a model says, and did not find."""
+    said: set[str] = set()
+    for code in cells:
+        constants = _set_to_constants(code)
+        stored = [node for node in nodes_of(code) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+        said = (said | {node.id for node in constants}) - {node.id for node in stored if node not in constants}
+    return {name: one for name, one in variables.items() if name not in said}
+
+
+def _set_to_constants(code: str) -> set[ast.Name]:
     made = [node for node in nodes_of(code) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)]
-    return {target.id for node in made for target in node.targets if isinstance(target, ast.Name)}
+    return {target for node in made for target in node.targets if isinstance(target, ast.Name)}
 
 
 def _gives_a_constant(code: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import dspy
 import pytest
@@ -210,6 +211,26 @@ async def test_a_value_picked_from_a_sample_is_refused_once(make):
     computed, requests, _ = await outcome(make, look, "So.\n```python\nSUBMIT(answer=len(lines))\n```")
     assert computed.outputs.answer == 100
     assert len(requests) == 2
+
+
+async def test_after_each_cell_the_model_is_reminded_of_what_is_wanted(make):
+    options = {"signature": "doc: str, question: str -> answer: int"}
+    asking = make([], **options)
+    asking.main = model = Held(LOOK, COUNT, "So.\n```python\nSUBMIT(answer=n)\n```")
+    asking.driver = replace(asking.driver, main_model=model)
+    await asking.run(doc=DOC, question="How many lines are errors?")
+    told = [request.messages[-1].text for request in model.script.requests]
+    assert ["Wanted: How many lines are errors?" in text for text in told] == [False, True, True]
+
+
+async def test_a_value_that_the_model_wrote_down_is_no_evidence(make):
+    cells = [LOOK, "I see.\n```python\nanswer = 77\n```", '{"answer": 77}']
+    said, *_ = await outcome(make, *cells, trigger=FallbackTrigger(max_iterations=2))
+    assert isinstance(said, Extracted)
+    assert said.confidence == 0.5
+    cells = [LOOK, "I count.\n```python\nanswer = 77\nanswer = doc.count('ERROR')\n```", '{"answer": 14}']
+    found, *_ = await outcome(make, *cells, trigger=FallbackTrigger(max_iterations=2))
+    assert found.confidence == 0.8
 
 
 def test_the_same_error_in_another_cell_is_the_same():
