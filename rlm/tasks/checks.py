@@ -29,6 +29,7 @@ def read_check(text: str, outputs: Collection[str] | None, inputs: Collection[st
         raise CheckProblem(f"not a Python expression: {error.msg}", _indent(text) + max(0, position)) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise CheckProblem(f"not a Python expression: {error}") from None
+    _refuse_refused(text)
     if outputs is None:
         return
     bound = _bound(tree)
@@ -40,6 +41,15 @@ def read_check(text: str, outputs: Collection[str] | None, inputs: Collection[st
             raise CheckProblem(f"{node.id!r} is {what}{close}", _indent(text) + _column(text, node))
     if not {node.id for node in used} & set(outputs):
         raise CheckProblem(f"says nothing about the outputs ({', '.join(outputs)})")
+
+
+def _refuse_refused(text: str) -> None:
+    """What the sandbox would not run can never be true."""
+    from sandbox.policy import review
+
+    for refusal in review(ast.parse(text.strip())):
+        position = refusal.column if refusal.line == 1 else 0
+        raise CheckProblem(f"the sandbox refuses it: {refusal.message}", _indent(text) + position)
 
 
 def _bound(tree: ast.AST) -> set[str]:

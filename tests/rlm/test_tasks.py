@@ -483,6 +483,7 @@ def problems_of(path: str, **options: Any) -> list[str]:
         ("answer = 3", "not a Python expression"),
         ("1 > 0", "says nothing about the outputs (answer)"),
         ("import os", "not a Python expression"),
+        ("answer > __import__('os').getpid()", "task.yaml:4:20: checks[0]: the sandbox refuses it: `__import__`"),
     ],
 )
 def test_checks_are_expressions_over_the_outputs(write: Any, check: str, said: str) -> None:
