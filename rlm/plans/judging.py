@@ -14,7 +14,7 @@ from ..extraction.orchestrator import ExtractionOrchestrator
 from ..models.ask import ModelError
 from ..repl.checks import failed_check
 from ..repl.driver import Driver
-from ..repl.prompt import describe_input
+from ..repl.prompt import describe_inputs
 from ..results import ExecutionResult, Extracted, Failed, Submitted
 from .context import Context
 from .plan import FailedThreshold
@@ -114,7 +114,7 @@ async def _function(outputs: Any, function: Callable[[Any], Any] | None) -> list
 async def _judged(context: Context, outputs: dict[str, Any], judge: Judge) -> list[FailedThreshold]:
     prompt = template("judge").substitute(
         instructions=context.driver.signature.instructions,
-        inputs="\n".join(describe_input(name, value) for name, value in context.inputs.items()) or "(none)",
+        inputs=describe_inputs(context.driver.signature, context.inputs),
         outputs=json.dumps(outputs, ensure_ascii=False),
         question=judge.question,
     )

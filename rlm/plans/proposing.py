@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..extraction.errors import ExtractionError
 from ..extraction.orchestrator import ExtractionOrchestrator, Reply
-from ..repl.prompt import describe_input
+from ..repl.prompt import describe_inputs
 from ..signatures import Signature
 from .plan import MAX_APPROACH_CHARS, Plan, Rejection, Scores, Weights
 from .prompts import template
@@ -110,7 +110,7 @@ def prompt_for(request: Request) -> str:
     weights = request.weights
     return template("propose").substitute(
         instructions=request.signature.instructions,
-        inputs="\n".join(describe_input(name, value) for name, value in request.inputs.items()) or "(none)",
+        inputs=describe_inputs(request.signature, request.inputs),
         outputs=request.signature.field_list(),
         models=", ".join(request.models) or "one",
         tools=", ".join(request.tools) or "none",

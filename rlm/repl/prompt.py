@@ -134,7 +134,7 @@ def begin(
     system = _template(f"system{form}").substitute(submit=submit, functions=listed)
     task = _template(f"task{form}").substitute(
         instructions=signature.instructions,
-        inputs="\n".join(describe_input(name, value, brief=brief) for name, value in inputs.items()) or "(none)",
+        inputs=describe_inputs(signature, inputs, brief=brief),
         outputs=signature.field_list(),
         budget=str(budget),
         approach=_approach(guidance) if guidance else "",
@@ -152,32 +152,36 @@ def opening(unread: Collection[str], *, repeated: bool = False, nothing: bool = 
     return _LOOK.format(name=min(unread)) if unread else ""
 
 
-def describe_input(name: str, value: Any, *, brief: bool = False) -> str:
-    """One line: the name, the type, the size, and how it begins. Small models take a beginning for the whole."""
-    kind = type(value).__name__
+def describe_inputs(signature: Signature, inputs: Mapping[str, Any], *, brief: bool = False) -> str:
+    """One line for each input: what it is, what the signature says about it, and how it begins."""
+    said = {field.name: " ".join(field.description.split()) for field in signature.inputs}
+    return "\n".join(_input(name, value, said.get(name), brief) for name, value in inputs.items()) or "(none)"
+
+
+def _input(name: str, value: Any, said: str | None, brief: bool) -> str:
+    """The name, the type, the size, and how it begins. Small models take a beginning for the whole."""
+    kind, about = type(value).__name__, f", {said}" if said else ""
     size = ""
     if isinstance(value, str):
         size = f", {len(value):,} characters"
     elif isinstance(value, bytes | list | tuple | dict | set):
         size = f", {len(value):,} {'bytes' if isinstance(value, bytes) else 'items'}"
     if brief and isinstance(value, str) and not shown_whole(value):
-        return f"- {name} ({kind}{size}, {value.count(chr(10)) + 1:,} lines)"
-    shown = _shown(value)
-    return f"- {name} ({kind}{size}): {shown[: _PREVIEW_CHARS + 2]}{'' if shown_whole(value) else ' …'}"
+        return f"- {name} ({kind}{size}, {value.count(chr(10)) + 1:,} lines){about}"
+    shown = json.dumps(value[:_PREVIEW_CHARS], ensure_ascii=False) if isinstance(value, str) else _short(value)
+    return f"- {name} ({kind}{size}){about}: {shown}{'' if shown_whole(value) else ' …'}"
 
 
 def shown_whole(value: Any) -> bool:
     """Whether the description of an input has all of it, so that a model can answer without reading it."""
-    if isinstance(value, str | bytes):
+    if isinstance(value, str):
         return len(value) <= _PREVIEW_CHARS
-    shown = _shown(value)
+    shown = _short(value)
     return len(shown) <= _PREVIEW_CHARS and "..." not in shown
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, str):
-        return json.dumps(value[:_PREVIEW_CHARS], ensure_ascii=False)
-    return _SHORT.repr(value)
+def _short(value: Any) -> str:
+    return _SHORT.repr(value)[: _PREVIEW_CHARS + 2]
 
 
 def told_after(

@@ -8,6 +8,7 @@ import datetime
 import json
 import time
 
+import dspy
 import pytest
 
 import sandbox
@@ -114,6 +115,25 @@ async def test_inputs_are_described_and_never_pasted(make):
     assert "100,006 characters" in text
     assert "needle" not in text
     assert len(text) < 6_000
+
+
+async def test_what_a_signature_says_about_an_input_is_in_the_prompt(make):
+    class Read(dspy.Signature):
+        """Read it."""
+
+        log: str = dspy.InputField(desc="of the web server,\n   since Monday")
+        note: str = dspy.InputField(desc="by hand")
+        data: bytes = dspy.InputField()
+        answer: int = dspy.OutputField()
+
+    note = '"\n' * 75
+    made = make(["print(len(log), len(data))\nSUBMIT(answer=1)"], signature=Read)
+    await made.run(log="x" * 500, note=note, data=b"\xff" * 100)
+    lines = made.asked()[0].messages[0].text.split("\n")
+    assert any(line.startswith("- log (str, 500 characters), of the web server, since Monday: ") for line in lines)
+    assert f"- note (str, 150 characters), by hand: {json.dumps(note)}" in lines  # whole, however it is written
+    (data,) = (line for line in lines if line.startswith("- data (bytes, 100 bytes): "))
+    assert data.endswith(" …")
 
 
 async def test_the_conversation_only_grows(make):
