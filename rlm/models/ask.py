@@ -208,7 +208,10 @@ class _Asking:
 def _answer(reply: Reply) -> Answer:
     if reply.finish_reason == "content_filter":
         raise Refused(reply.text[:200])
-    return Answer(reply.text, reply.finish_reason == "length", reply.tokens_in, reply.tokens_out, reply.cost_usd)
+    truncated = reply.finish_reason == "length"
+    if reply.cached:
+        return Answer(reply.text, truncated, cost_usd=0.0, cached=True)
+    return Answer(reply.text, truncated, reply.tokens_in, reply.tokens_out, reply.cost_usd)
 
 
 async def _by_dspy(lm: Any, turns: Sequence[tuple[str, str]], system: str | None, options: dict[str, Any]) -> Reply:
@@ -229,4 +232,7 @@ async def _by_dspy(lm: Any, turns: Sequence[tuple[str, str]], system: str | None
         response = await one.acall(request, **call)
     lm.history.extend(one.history)
     del lm.history[: -dspy.settings.max_history_size or None]
-    return Reply.of(response, one.history[-1].get("cost") if one.history else None)
+    told = one.history[-1] if one.history else {}
+    # In dspy's history, an answer from its cache has used nothing; the answer itself says what it had used at first.
+    hit = told.get("usage") == {} and bool(response.usage.input_tokens)
+    return replace(Reply.of(response, told.get("cost")), cached=hit)

@@ -35,6 +35,8 @@ class Reply:
     tokens_in: int
     tokens_out: int
     cost_usd: float | None
+    cached: bool = False
+    """Whether nobody was asked: dspy had the answer on disk."""
 
     @classmethod
     def of(cls, response: Any, cost_usd: float | None) -> Reply:

@@ -191,6 +191,8 @@ async def test_the_cache_of_dspy_is_used(chat, lm_for, monkeypatch):
     first, second = [await ask(lm, [("user", "x")]) for _ in range(2)]
     assert first.text == second.text == "ok"
     assert len(chat.requests) == 1
+    assert (first.cached, first.tokens_in > 0) == (False, True)
+    assert (second.cached, second.tokens_in, second.tokens_out, second.cost_usd) == (True, 0, 0, 0.0)
 
 
 def test_what_is_not_plainly_such_a_server_has_no_line(lm_for, monkeypatch):
