@@ -179,6 +179,8 @@ def _model_call(step: str, entry: Mapping[str, Any], seconds: float) -> ModelCal
     outputs = entry.get("outputs") or [""]
     text, *others = (str((one.get("text") if isinstance(one, Mapping) else one) or "") for one in outputs)
     messages = entry.get("messages") or [{"role": "user", "content": entry.get("prompt")}]
+    # In dspy's history, an answer from its cache has used nothing; the answer itself says what it had used at first.
+    hit = entry.get("usage") == {} and bool(getattr(getattr(response, "usage", None), "input_tokens", None))
     return ModelCall(
         step=step,
         model=str(entry.get("model", "")),
@@ -187,8 +189,8 @@ def _model_call(step: str, entry: Mapping[str, Any], seconds: float) -> ModelCal
         truncated=truncated(response),
         tokens_in=int(usage.get("prompt_tokens") or 0),
         tokens_out=int(usage.get("completion_tokens") or 0),
-        cost_usd=entry.get("cost"),
+        cost_usd=0.0 if hit else entry.get("cost"),
         seconds=seconds,
-        cached=isinstance(response, Mapping) and response.get("cached") is True,
+        cached=hit or (isinstance(response, Mapping) and response.get("cached") is True),
         others=tuple(others),
     )

@@ -195,6 +195,20 @@ async def test_the_cache_of_dspy_is_used(chat, lm_for, monkeypatch):
     assert (second.cached, second.tokens_in, second.tokens_out, second.cost_usd) == (True, 0, 0, 0.0)
 
 
+async def test_the_cache_of_dspy_is_free_behind_an_adapter_too(chat, lm_for, monkeypatch):
+    from rlm.adapters import ask_typed, watch_calls
+
+    monkeypatch.setattr(dspy, "cache", dspy.clients.Cache(False, True, None))
+    chat.plays = [Play(body=completion("[[ ## answer ## ]]\n5\n\n[[ ## completed ## ]]"))]
+    lm, calls = lm_for(chat.url, model="openai/gpt-4o-mini", cache=True), []
+    with watch_calls(calls.append):
+        for _ in range(2):
+            assert (await ask_typed(lm, "How many?", int, adapter=dspy.ChatAdapter())).value == 5
+    first, second = calls
+    assert (first.cached, first.tokens_in > 0, first.cost_usd > 0) == (False, True, True)
+    assert (second.cached, second.tokens_in, second.cost_usd) == (True, 0, 0.0)
+
+
 def test_what_is_not_plainly_such_a_server_has_no_line(lm_for, monkeypatch):
     url = "http://127.0.0.1:9/v1"
     assert line_to(lm_for(url), {}) is not None
