@@ -98,7 +98,8 @@ async def _reply(
     if signature.instructions != _Act.instructions:  # an optimizer found better words
         system = f"{signature.instructions}\n\n{system}"
     for demo in demos:
-        system += f"\n\nExample:\n{demo.get('conversation', '')}\n{demo.get('reply', '')}"
+        if reply := demo.get("reply"):  # others are examples of the task, which say nothing about a step
+            system += f"\n\nExample:\n{demo.get('conversation', '')}\n{reply}"
     return await next_reply(lm, conversation, adapter=by, system=system, **options)
 
 

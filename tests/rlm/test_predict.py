@@ -108,13 +108,14 @@ def test_optimizers_see_the_inner_predictor_and_what_they_change_is_used(count):
     assert [name for name, _ in count.named_predictors()] == ["act"]
     predictor = count.predictors()[0]
     predictor.signature = predictor.signature.with_instructions("Count with great care.")
-    predictor.demos = [dspy.Example(conversation="an older task", reply="an older reply")]
+    predictor.demos = [dspy.Example(conversation="an older task", reply="an older reply"), dspy.Example(doc="b")]
     lm = scripted_lm([SUBMIT_COUNT])
     with dspy.context(lm=lm):
         count(doc="a")
     system = lm._engine_spec.requests[0].system
     assert "Count with great care." in system
     assert "an older reply" in system
+    assert system.count("Example:") == 1
 
 
 def test_callbacks_and_usage_trackers_of_dspy_see_the_inner_predictor(count):
