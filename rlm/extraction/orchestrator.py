@@ -115,6 +115,7 @@ class ExtractionOrchestrator:
         started, metrics = time.monotonic(), ExtractionMetrics()
         history: list[Attempt] = []
         base: Attempt | None = None  # what a patch is a patch of: the last value that was read and refused
+        shown = self.schema.text in prompt
         for number in range(1, self._max_attempts + 1):
             answer = await agent_fn(prompt)
             if not isinstance(answer, str | Reply):
@@ -129,8 +130,8 @@ class ExtractionOrchestrator:
             if attempt.failure in ("schema", "callback") and self.schema.takes_type_of(attempt.value):
                 base = attempt
             if number < self._max_attempts:
-                attempt = replace(attempt, feedback=self._feedback(attempt, base))
-                prompt += attempt.feedback
+                attempt = replace(attempt, feedback=self._feedback(attempt, base, whole_schema=not shown))
+                prompt, shown = prompt + attempt.feedback, True
             history.append(attempt)
         raise MaxRetriesExceeded(
             history=tuple(history), raw_output=history[-1].raw_output, best_invalid=_best(history), metrics=metrics
@@ -200,7 +201,7 @@ class ExtractionOrchestrator:
         assert base is not None
         return patches.apply(base.value, patch), True
 
-    def _feedback(self, attempt: Attempt, base: Attempt | None) -> str:
+    def _feedback(self, attempt: Attempt, base: Attempt | None, *, whole_schema: bool) -> str:
         """What to append to the prompt. A patch can be asked for only of a value that the model sees here."""
         shown = base if attempt is base or attempt.failure == "patch" else None
         return feedback.retry(
@@ -210,7 +211,7 @@ class ExtractionOrchestrator:
             fault=attempt.message,
             attempt=attempt.number,
             max_attempts=self._max_attempts,
-            whole_schema=attempt.number == 1,
+            whole_schema=whole_schema,
             patchable=shown is not None and isinstance(shown.value, dict | list),
             truncated=attempt.truncated,
         )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from dspy.utils.exceptions import ContextWindowExceededError
 
 import sandbox
 from rlm.budgets import FallbackTrigger
+from rlm.extraction.prompt import extraction_schema
 from rlm.models.scripted import scripted_lm
 from rlm.repl.driver import Driver
 from rlm.results import Extracted, Failed
@@ -43,3 +45,12 @@ async def test_a_model_that_reads_less_is_asked_with_less(pool: sandbox.Pool) ->
     assert isinstance(result, Extracted)
     assert result.outputs.answer == 5
     assert len(refused) == 2
+
+
+async def test_the_schema_is_sent_once(pool: sandbox.Pool) -> None:
+    extraction = scripted_lm(['{"answer": "five"}', '[{"op": "replace", "path": "/answer", "value": 5}]'])
+    made = driver(pool, "n = 5", extraction)
+    result = await made.run({"doc": ""})
+    assert isinstance(result, Extracted)
+    schema = json.dumps(extraction_schema(made.signature), ensure_ascii=False)
+    assert extraction._engine_spec.requests[1].messages[0].text.count(schema) == 1

@@ -261,6 +261,14 @@ async def test_the_schema_is_sent_whole_once_and_then_only_where_it_failed() -> 
     assert '"note"' not in third
 
 
+async def test_a_schema_that_the_prompt_has_already_is_not_sent_again() -> None:
+    model = Model(BAD, GOOD)
+    orchestrator = ExtractionOrchestrator(SCHEMA)
+    await orchestrator.extract(model, f"Who? {orchestrator.schema.text}")
+    assert model.prompts[1].count(orchestrator.schema.text) == 1
+    assert "The parts of the schema (given above)" in model.prompts[1]
+
+
 async def test_a_long_submission_is_cut_in_the_middle_with_a_count() -> None:
     model = Model(BAD | {"note": "x" * 50_000}, GOOD)
     await ExtractionOrchestrator(SCHEMA).extract(model, "Who?")
