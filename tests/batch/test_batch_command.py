@@ -179,7 +179,7 @@ def test_a_key_that_is_refused_is_one_error_for_the_batch(
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _NoSuchKey) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         base = f"http://127.0.0.1:{server.server_address[1]}/v1"
-        model = f"{{main: {{model: openai/any, api_key_env: SOME_KEY, options: {{api_base: {base}}}}}}}"
+        model = f"{{main: {{model: openai/any, api_key_env: SOME_KEY, api_base: {base}}}}}"
         task = batch_story.TASK.replace("{scripted: replies.yaml}", model)
         folder = batch_story.write_folder(tmp_path, 100, task=task)
         code = _rlm(folder / "task.yaml", "--over", folder / "rows.csv", "--workers", 1)
