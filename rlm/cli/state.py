@@ -168,6 +168,7 @@ class RunState:
 
     def _cell_started(self, data: Mapping[str, Any]) -> None:
         self.code, self.output, self.records, self.in_cell = data["code"], "", [], True
+        self.questions.clear()  # those of a cell that was stopped are not answered any more
         self._enter("running")
 
     def _cell_ended(self, data: Mapping[str, Any]) -> None:
