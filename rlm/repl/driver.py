@@ -387,7 +387,7 @@ def run_sync(work: Callable[[], Any]) -> Any:
     except RuntimeError:
         return asyncio.run(work())
     import contextvars
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor, wait
 
     running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
 
@@ -399,8 +399,11 @@ def run_sync(work: Callable[[], Any]) -> Any:
 
     context = contextvars.copy_context()  # dspy's settings are in it
     with ThreadPoolExecutor(1) as executor:
+        result = executor.submit(context.run, lambda: asyncio.run(interruptible()))
         try:
-            return executor.submit(context.run, lambda: asyncio.run(interruptible())).result()
+            while not wait([result], timeout=0.2).done:
+                pass  # a signal that came to another thread is heard when this one wakes up
+            return result.result()
         except KeyboardInterrupt:  # it interrupts this thread, which only waits
             for loop, task in running:
                 loop.call_soon_threadsafe(task.cancel)
