@@ -79,6 +79,8 @@ class Place:
     saved: float = 0.0
     tokens: float = 0.0
     since: float = 0.0
+    moved: tuple[float, float] = (0.0, 0.0)
+    """By how many seconds the next request, and the next token, is due later because of it."""
 
 
 def take(gauge: Gauge, now: float, limit: Limit, tokens_in: float, most_out: float | None) -> tuple[Gauge, Place]:
@@ -87,12 +89,14 @@ def take(gauge: Gauge, now: float, limit: Limit, tokens_in: float, most_out: flo
         gauge = replace(gauge, found=0.0, share=1.0, cut_at=0.0, refusals=0)
     start = requests = max(now, gauge.not_before)
     changes: dict[str, Any] = {}
+    moved = [0.0, 0.0]
     # At the speed there will be then: a long line would otherwise stand at the lowest speed to its end.
     at = max(gauge.requests_at, start)
     rate = _requests_a_second(gauge, limit, at)
     if rate is not None:
         requests = max(requests, gauge.requests_at - _extra(limit.requests) / rate)
-        changes["requests_at"] = at + _lasts(gauge, at, 1 / rate, FORGET if limit.requests is None else 1.0)
+        moved[0] = _lasts(gauge, at, 1 / rate, FORGET if limit.requests is None else 1.0)
+        changes["requests_at"] = at + moved[0]
     tokens = tokens_in + min(gauge.tokens_out, most_out or math.inf)
     due = requests
     if limit.tokens is not None:
@@ -100,10 +104,11 @@ def take(gauge: Gauge, now: float, limit: Limit, tokens_in: float, most_out: flo
         a_second = _tokens_a_second(gauge, limit.tokens, at)
         # A request that is larger than what may come at once needs an empty line, and no more.
         due = max(due, gauge.tokens_at + (tokens - max(tokens, extra)) / a_second)
-        changes["tokens_at"] = at + _lasts(gauge, at, tokens / a_second, 1.0)
+        moved[1] = _lasts(gauge, at, tokens / a_second, 1.0)
+        changes["tokens_at"] = at + moved[1]
     faded = gauge.lately * math.exp(-max(0.0, now - gauge.seen_at) / _WINDOW_S)
     gauge = replace(gauge, **changes, lately=faded + 1, seen_at=now)
-    return gauge, Place(due - now, gauge.epoch, requests - now, gauge.saved, tokens, now)
+    return gauge, Place(due - now, gauge.epoch, requests - now, gauge.saved, tokens, now, (moved[0], moved[1]))
 
 
 def look(gauge: Gauge, now: float, place: Place) -> tuple[Gauge, float | None]:
@@ -114,16 +119,11 @@ def look(gauge: Gauge, now: float, place: Place) -> tuple[Gauge, float | None]:
     return gauge, max(place.requests_in, place.due_in - (gauge.saved - place.saved)) - passed
 
 
-def leave(gauge: Gauge, now: float, limit: Limit, place: Place) -> tuple[Gauge, None]:
+def leave(gauge: Gauge, now: float, place: Place) -> tuple[Gauge, None]:
     """A place that was not used: the next one to come has it."""
-    if place.epoch != gauge.epoch:
-        return gauge, None
-    rate = _requests_a_second(gauge, limit, max(gauge.requests_at, now))
-    if rate is not None:
-        gauge = replace(gauge, requests_at=gauge.requests_at - 1 / rate)
-    if limit.tokens is not None:
-        a_second = _tokens_a_second(gauge, limit.tokens, max(gauge.tokens_at, now))
-        gauge = replace(gauge, tokens_at=gauge.tokens_at - place.tokens / a_second)
+    if place.epoch == gauge.epoch:
+        requests, tokens = place.moved
+        gauge = replace(gauge, requests_at=gauge.requests_at - requests, tokens_at=gauge.tokens_at - tokens)
     return gauge, None
 
 

@@ -97,7 +97,7 @@ class Lane:
                     await _sleep(min(left, _LOOK_S))
                     left = await self.pace.do(self.name, "look", place)
             except (TooLate, asyncio.CancelledError):
-                self.pace.send(self.name, "leave", self.limit, place)
+                self.pace.send(self.name, "leave", place)
                 raise
             if left is not None:
                 return place

@@ -115,9 +115,24 @@ def test_a_place_that_is_left_is_the_next_ones():
     limit, gauge = Limit(requests=10), Gauge()
     for _ in range(2):
         gauge, place = take(gauge, 1e6, limit)
-    left, _ = gauges.leave(gauge, 1e6, limit, place)
+    left, _ = gauges.leave(gauge, 1e6, place)
     assert take(left, 1e6, limit)[1].due_in == place.due_in
     assert take(gauge, 1e6, limit)[1].due_in > place.due_in
+
+
+@pytest.mark.parametrize("limit", [Limit(requests=60), Limit(tokens=640), Limit()], ids=["requests", "tokens", "none"])
+def test_places_that_are_left_make_nobody_wait_longer(limit):
+    gauge, now = Gauge(), 1e6
+    for _ in range(6):
+        gauge, place = take(gauge, now, limit)
+        gauge, pause = gauges.slow(gauge, now, limit, place, None)
+        now += pause
+    gauge, _ = take(gauge, now, limit)
+    _, before = take(gauge, now, limit)
+    for _ in range(20):
+        gauge, place = take(gauge, now, limit)
+        gauge, _ = gauges.leave(gauge, now, place)
+    assert take(gauge, now, limit)[1].due_in == pytest.approx(before.due_in)
 
 
 def test_too_many_stops_everybody_and_halves_the_speed_which_comes_back_slowly():
