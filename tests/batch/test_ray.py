@@ -161,6 +161,7 @@ def test_one_actor_runs_several_items_at_once(engine: RayEngine, tmp_path: Path)
 
 
 def test_an_item_that_outlives_its_lease_is_lost_and_its_actor_replaced(engine: RayEngine, tmp_path: Path) -> None:
+    batch_story.drive(batch_story.write_folder(tmp_path / "first", 4), engine)  # so that there are actors
     folder = batch_story.write_folder(tmp_path, 2, replies=STUCK)
     items = [item for item, _, _ in batch_story.source_of(folder).checked()]
     given = [Item.from_dict({**one.to_dict(), "key": f"k{n}", "lease": 3.0}) for n, one in enumerate(items)]
@@ -265,7 +266,7 @@ def test_actors_keep_one_pace_by_an_actor(engine: RayEngine, ray: Any) -> None:
         assert (await one.do("m", "take", limit, 1, 1)).due_in == 0
         place = await other.do("m", "take", limit, 1, 1)
         assert 1 < place.due_in <= 2
-        one.send("m", "leave", limit, place)
+        one.send("m", "leave", place)
         assert (await one.do("m", "take", limit, 1, 1)).due_in <= 2
         ray.kill(actor)
         with pytest.raises(OSError, match="gone"):
