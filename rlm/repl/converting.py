@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -16,7 +16,7 @@ _MAX_PARTS = 100_000
 
 
 def converted(values: Any, types: Mapping[str, str], schema: Schema) -> Any:
-    """NaN as null, a duration as ISO 8601, a Decimal as a number: each where the schema takes that, and not what came.
+    """Each value in another form where the schema takes that, and not what came: NaN as null, a midnight as a date.
 
     `types` says what values were, by JSON pointer. What has no place stays as it is, for the error to name.
     """
@@ -44,15 +44,40 @@ def _others(values: Any, types: Mapping[str, str]) -> Iterator[tuple[Path, Any]]
             todo += [((*path, index), inner) for index, inner in enumerate(value)]
         elif isinstance(value, float) and math.isnan(value):
             yield path, None
-        elif types and (kind := types.get(pointer(path))) in ("timedelta", "Decimal"):
+        if types and (read := _READERS.get(types.get(pointer(path), ""))) is not None:
             try:
-                yield path, _duration(value) if kind == "timedelta" else float(value)
-            except (TypeError, ValueError, OverflowError):
-                continue  # a class of the cell's own that has that name
+                yield path, read(value)
+            except (AttributeError, KeyError, OverflowError, StopIteration, TypeError, ValueError):
+                continue  # a class of the cell's own that has that name, or nothing that can be read so
 
 
 def _duration(seconds: Any) -> Any:
     return to_jsonable_python(datetime.timedelta(seconds=seconds))
+
+
+def _day(moment: Any) -> Any:
+    day, _, clock = moment.partition("T")
+    if clock != "00:00:00":
+        raise ValueError("a time of day would be lost")
+    return day
+
+
+def _rows(columns: Any) -> Any:
+    index = next(iter(columns.values())).keys()
+    return [{name: column[row] for name, column in columns.items()} for row in index]
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "timedelta": _duration,
+    "Decimal": float,
+    "datetime": _day,
+    "Timestamp": _day,
+    "date": lambda day: f"{day}T00:00:00",
+    "NaTType": lambda _: None,
+    "Series": lambda items: list(items.values()),
+    "DataFrame": _rows,
+}
+"""What a value of some type could be instead."""
 
 
 def _with(value: Any, others: Mapping[Path, Any], path: Path = ()) -> Any:

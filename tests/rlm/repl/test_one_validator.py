@@ -148,16 +148,32 @@ def test_a_validators_own_words_are_kept_for_a_whole_field():
         (datetime.timedelta, "datetime.timedelta(days=800, seconds=0.25)", datetime.timedelta(days=800, seconds=0.25)),
         (datetime.timedelta, "datetime.timedelta(days=-1)", datetime.timedelta(days=-1)),
         (float, "datetime.timedelta(minutes=1)", 60.0),
+        (datetime.date, "pandas.Timestamp('2024-01-31')", datetime.date(2024, 1, 31)),
+        (list[datetime.date], "[datetime.datetime(2024, 1, 31)]", [datetime.date(2024, 1, 31)]),
+        (datetime.datetime, "datetime.date(2024, 1, 31)", datetime.datetime(2024, 1, 31)),
+        (datetime.datetime | None, "pandas.NaT", None),
+        (list[int], "pandas.Series([3, 4], index=['a', 'b'])", [3, 4]),
+        (dict[str, int], "pandas.Series([3, 4], index=['a', 'b'])", {"a": 3, "b": 4}),
+        (list[dict[str, int]], "pandas.DataFrame({'a': [1, 2], 'b': [3, 4]})", [{"a": 1, "b": 3}, {"a": 2, "b": 4}]),
     ],
 )
 async def test_values_are_converted_to_what_the_schema_has_a_place_for(make, kind, value, expected):
     signature = Signature("T", "", (Field("doc"),), (Field("answer", kind),))
-    code = f"import datetime, decimal, numpy\nprint(validate_json(dict(answer={value})))\nSUBMIT(answer={value})"
+    code = (
+        f"import datetime, decimal, numpy, pandas\nprint(validate_json(dict(answer={value})))\nSUBMIT(answer={value})"
+    )
     made = make([code], signature=signature)
     result = await made.run(doc="")
     assert isinstance(result, Submitted), result
     assert result.outputs.answer == expected
     assert outputs_of(made)[0].startswith("valid")
+
+
+async def test_a_time_of_day_is_not_lost(make):
+    code = "import datetime\nSUBMIT(answer=datetime.datetime(2024, 1, 31, 9, 30))"
+    made = make([code], signature="doc -> answer: date", trigger=ONCE, extraction=["no"] * 3)
+    assert isinstance(await made.run(doc=""), Failed)
+    assert "The value at '/answer' was a datetime." in outputs_of(made)[0]
 
 
 @pytest.mark.parametrize(("kind", "value"), [("float", "float('nan')"), ("Optional[float]", "float('inf')")])
