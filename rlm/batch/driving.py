@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from ..tasks import TaskError
 from .engine import Engine
 from .items import Item
 from .ledger import Ledger, SameName
@@ -128,10 +129,20 @@ class Batch:
         self.why = self.why or why
 
     def _missing(self) -> Iterator[tuple[int, Item]]:
-        for number, item in enumerate(self._source.read(), 1):
-            found = self._ledger.to_do(number)
-            if found is not None:
-                yield number, replace(item, key=found[0], lease=found[1])
+        changed = None
+        try:
+            for number, item in enumerate(self._source.read(), 1):
+                # What is read from now on would go under the key of what was there before.
+                if (changed := self._source.changed()) is not None:
+                    break
+                found = self._ledger.to_do(number)
+                if found is not None:
+                    yield number, replace(item, key=found[0], lease=found[1])
+        except TaskError:
+            if (changed := self._source.changed()) is None:
+                raise
+        if changed is not None:
+            self.stop(f"{changed} was changed meanwhile; the same command goes on with what it says now")
 
     def _items(self) -> Iterator[Item]:
         """What the engine is given, when it has room for more."""

@@ -56,6 +56,8 @@ class Source:
         self._files, self._over, self._skip, self._limit = list(files), over, frozenset(skip), limit
         self._binder = binder or Binder()
         self._digests: tuple[Base | None, str, dict[str, str]] = (None, "", {})
+        self._marks: dict[Path, tuple[int, ...]] = {}
+        self._reading: tuple[Path, ...] = ()
         for path in self._files:
             if path.suffix.lower() not in (*YAML, *JSONL):
                 raise TaskError([TaskProblem(str(path), "is neither a task file (.yaml) nor lines of tasks (.jsonl)")])
@@ -122,8 +124,15 @@ class Source:
     def _limited(self) -> Iterator[Found]:
         return itertools.islice(self._found(), self._limit)
 
+    def changed(self) -> Path | None:
+        """The file that is being read, if it is not any more what it was when it was first read."""
+        return next((path for path in self._reading if _mark(path) != self._marks[path]), None)
+
     def _found(self) -> Iterator[Found]:
         for path in self._files:
+            self._reading = (path,) if self._over is None else (path, self._over)
+            for one in self._reading:
+                self._marks.setdefault(one, _mark(one))
             if self._over is not None:
                 yield from self._rows(path, self._over)
             elif path.suffix.lower() in YAML:
@@ -169,6 +178,15 @@ def lease_of(base: Base) -> float:
     """How long an item may be with a worker: far longer than its budget lets it run."""
     most = base.task.trigger.max_duration
     return 2 * most + _SLACK_S if math.isfinite(most) else 7 * 24 * 3600.0
+
+
+def _mark(path: Path) -> tuple[int, ...]:
+    """What changes when a file does; nothing for one that is not there, which is said where it is read."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _naming(base: Base) -> str | None:

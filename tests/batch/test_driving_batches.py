@@ -191,6 +191,24 @@ def test_a_late_outcome_of_an_item_that_is_done_changes_nothing(tmp_path: Path) 
     ledger.close()
 
 
+@pytest.mark.parametrize("first", ["one", "one, two"], ids=["other words", "no table any more"])
+def test_rows_that_are_changed_while_the_batch_runs_stop_it_and_nothing_is_mixed_up(tmp_path: Path, first: str) -> None:
+    folder = write_folder(tmp_path, 1500)
+    rows = (folder / "rows.csv").read_text()
+
+    def answer(item: Item) -> Outcome:
+        if item.inputs["n"] == 3:  # in place: what is read next begins elsewhere in a row
+            (folder / "rows.csv").write_text(rows.replace("word 1\n", f"{first}\n", 1))
+        return answered(item)
+
+    batch, outcomes = drive(folder, QuickEngine(answer))
+    assert f"{folder / 'rows.csv'} was changed meanwhile" in (batch.why or "")
+    assert len(outcomes) < 1500
+    (folder / "rows.csv").write_text(rows)
+    drive(folder, QuickEngine())
+    check_complete(folder, 1500)
+
+
 def test_leases_are_on_record_and_end(tmp_path: Path) -> None:
     folder = write_folder(tmp_path, 3)
     seen: list[tuple[int, float]] = []
