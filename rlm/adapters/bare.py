@@ -21,6 +21,12 @@ class Bare:
     choices: Mapping[str, Any] | None = None
     pattern: re.Pattern[str] | None = None
 
+    @property
+    def opening(self) -> str:
+        """What stands before the answer where it is inside JSON."""
+        numbers = self.choices is not None and not any(isinstance(one, str) for one in self.choices.values())
+        return "" if numbers else '"'
+
     def read(self, text: str) -> str | None:
         """The answer as it stands in JSON, if the text is one and nothing else."""
         text = text.strip()

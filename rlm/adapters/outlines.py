@@ -82,8 +82,8 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
         A small model that runs here begins with tier 3, unless `tiers` are given: being held costs it little, and chat
         markers are often beyond it. Tiers 1 and 2 come after, for what it cannot be held to.
 
-        `max_attempts` is for the retry loop, where tier 3 is one. `choices_as_json` holds a local model to a single
-        choice inside JSON: a few tokens more, and some models choose better so.
+        `max_attempts` is for the retry loop, where tier 3 is one. `choices_as_json` holds a local model to the JSON
+        around a single choice, too: a few tokens more, and some models choose better so where tier 3 comes last.
         """
         if tiers is not None and (not tiers or list(tiers) != sorted(set(tiers)) or not set(tiers) <= {1, 2, 3}):
             raise ValueError(f"tiers are some of 1, 2 and 3, in this order, not {tiers!r}")

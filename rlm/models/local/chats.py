@@ -8,9 +8,9 @@ from .generation import Turns
 
 
 def render(tokenizer: Any, turns: Turns) -> list[int]:
-    """The tokens of a conversation, up to where the model's answer begins."""
+    """The tokens of a conversation, up to where the model goes on."""
     if not getattr(tokenizer, "chat_template", None):
-        return list(tokenizer.encode("\n\n".join(text for _, text in turns) + "\n\n"))
+        return list(tokenizer.encode(untemplated(turns)))
     from jinja2 import TemplateError
 
     try:
@@ -18,6 +18,19 @@ def render(tokenizer: Any, turns: Turns) -> list[int]:
     except TemplateError:
         # Some templates refuse a system message, or two messages of one role in a row.
         return _templated(tokenizer, plainer(turns))
+
+
+def begun(turns: Turns) -> tuple[Turns, str]:
+    """The conversation up to the answer, and the answer's beginning: an assistant's message at the end is that."""
+    if len(turns) > 1 and turns[-1][0] == "assistant":
+        return turns[:-1], turns[-1][1]
+    return turns, ""
+
+
+def untemplated(turns: Turns) -> str:
+    """The text of a conversation for a model without a chat template."""
+    asked, beginning = begun(turns)
+    return "\n\n".join(text for _, text in asked) + "\n\n" + beginning
 
 
 def plainer(turns: Turns) -> Turns:
@@ -33,6 +46,7 @@ def plainer(turns: Turns) -> Turns:
 
 
 def _templated(tokenizer: Any, turns: Turns) -> list[int]:
-    messages = [{"role": role, "content": text} for role, text in turns]
-    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    asked, beginning = begun(turns)
+    messages = [{"role": role, "content": text} for role, text in asked]
+    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True) + beginning
     return list(tokenizer.encode(text, add_special_tokens=False))

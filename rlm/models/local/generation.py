@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from .constraints import Constraint
 
 Turns = tuple[tuple[str, str], ...]
-"""Messages as (role, text); roles are system, user and assistant."""
+"""Messages as (role, text); roles are system, user and assistant. An assistant's at the end is gone on with."""
 
 Say = Callable[[str], bool]
 """Told each new piece of text. Answers whether to go on: False stops the model at the next token."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .chats import plainer
+from .chats import begun, plainer, untemplated
 from .decoding import Pick, Reader
 from .errors import LocalModelError, MissingExtra
 from .generation import Settings, Turns
@@ -74,7 +74,7 @@ class LlamaTokens:
     def prompt(self, turns: Turns | str) -> list[int]:
         """The tokens of a conversation, up to where the answer begins, or of a plain text."""
         if isinstance(turns, str) or self._template is None:
-            text = turns if isinstance(turns, str) else "\n\n".join(text for _, text in turns) + "\n\n"
+            text = turns if isinstance(turns, str) else untemplated(turns)
             return list(self._llama.tokenize(text.encode(), special=True))
         try:
             text = self._rendered(turns)
@@ -88,9 +88,10 @@ class LlamaTokens:
         return lambda token: decoder.decode(self._llama.detokenize([token], special=False))
 
     def _rendered(self, turns: Turns) -> str:
-        messages = [{"role": role, "content": text} for role, text in turns]
+        asked, beginning = begun(turns)
+        messages = [{"role": role, "content": text} for role, text in asked]
         assert self._template is not None
-        return str(self._template(messages=messages).prompt)
+        return str(self._template(messages=messages).prompt) + beginning
 
 
 def _load(model: TokenModel, file: Path, context: int, threads: int) -> Loaded:

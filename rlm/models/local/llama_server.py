@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .calling import NamedModel
-from .chats import plainer
+from .chats import begun, plainer
 from .checking import byte_matcher
 from .constraints import Constraint
 from .errors import LocalModelError, MissingExtra
@@ -124,9 +124,10 @@ class LlamaServerModel:
 
     def _rendered(self, turns: Turns) -> str:
         for form in (turns, plainer(turns)):
-            messages = [{"role": role, "content": text} for role, text in form]
+            asked, beginning = begun(form)
+            messages = [{"role": role, "content": text} for role, text in asked]
             try:
-                return str(self._post("/apply-template", {"messages": messages})["prompt"])
+                return str(self._post("/apply-template", {"messages": messages})["prompt"]) + beginning
             except urllib.error.HTTPError as error:  # the template's own: a system message, or two of one role in a row
                 refusal = error
         raise LocalModelError(f"the chat template of {self.name} refuses this conversation: {refusal}") from refusal

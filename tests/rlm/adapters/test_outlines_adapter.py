@@ -210,18 +210,30 @@ def test_several_outputs_are_one_model() -> None:
     assert constraint.model_json_schema()["required"] == ["vendor", "total"]
 
 
-def test_a_single_choice_is_held_to_itself_and_asked_for_without_json() -> None:
+def messages(lm: HoldingLM) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in lm.engine.requests[0].messages]
+
+
+def test_a_single_choice_is_held_to_itself_where_it_would_stand_in_json() -> None:
     lm = HoldingLM("bad")
     assert ask(lm, OutlinesAdapter(tiers=(3,)), Mood, review="boring").mood == "bad"
     assert lm.constraints == [Literal["good", "bad"]]
-    assert lm.engine.prompt(0) == "Say how the review sounds.\n\nReview: boring\n\nMood:"
+    begun = ("assistant", '```json\n{"mood": "')
+    assert messages(lm) == [("user", "Say how the review sounds.\n\nReview: boring"), begun]
+
+
+def test_a_choice_of_numbers_is_begun_without_a_quote() -> None:
+    lm = HoldingLM("2")
+    stars = dspy.Signature("review -> stars: Literal[1, 2]")
+    assert ask(lm, OutlinesAdapter(tiers=(3,)), stars, review="boring").stars == 2
+    assert messages(lm)[-1] == ("assistant", '```json\n{"stars":')
 
 
 def test_a_model_that_is_held_first_reads_the_task_and_the_inputs() -> None:
     lm = HoldingLM(JSON)
     ask(lm, OutlinesAdapter(tiers=(3,)))
     assert lm.engine.system(0) == ""
-    assert lm.engine.prompt(0) == "Read the invoice.\n\nText: ACME, 3.50"
+    assert messages(lm) == [("user", "Read the invoice.\n\nText: ACME, 3.50"), ("assistant", "```json\n")]
 
 
 def test_what_fields_mean_and_what_examples_show_is_kept_in_the_short_prompt() -> None:
@@ -236,10 +248,11 @@ def test_what_fields_mean_and_what_examples_show_is_kept_in_the_short_prompt() -
     predict.demos = [dspy.Example(text="by the 9th", due=9)]
     with dspy.context(lm=lm, adapter=OutlinesAdapter(tiers=(3,))):
         assert predict(text="by the 4th").due == 4
-    assert [(message.role, message.text) for message in lm.engine.requests[0].messages] == [
+    assert messages(lm) == [
         ("user", "Read the note.\n- due: the day of the month\n\nText: by the 9th"),
-        ("assistant", '{"due": 9}'),
+        ("assistant", '```json\n{"due": 9}\n```'),
         ("user", "Text: by the 4th"),
+        ("assistant", "```json\n"),
     ]
 
 
@@ -259,7 +272,7 @@ def test_a_single_choice_can_be_held_as_json_instead() -> None:
     lm = HoldingLM('{"mood": "bad"}')
     assert ask(lm, OutlinesAdapter(tiers=(3,), choices_as_json=True), Mood, review="boring").mood == "bad"
     assert list(lm.constraints[0].model_fields) == ["mood"]
-    assert lm.engine.prompt(0) == "Say how the review sounds.\n\nReview: boring"
+    assert messages(lm)[-1] == ("assistant", "```json\n")
 
 
 def test_a_single_enum_is_held_to_itself() -> None:

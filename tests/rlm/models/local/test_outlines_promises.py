@@ -11,6 +11,7 @@ from typing import Any, Literal, Optional
 
 import dspy
 import pytest
+from dspy.lm15 import Config, Message, Request
 from outlines import inputs, types
 from pydantic import BaseModel, TypeAdapter
 from typing_extensions import TypedDict
@@ -70,6 +71,12 @@ def test_the_model_is_called_directly_with_any_output_type(lm: Any, output_type:
 def test_a_conversation_can_be_given_directly(lm: Any) -> None:
     chat = inputs.Chat([{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROMPT}])
     assert lm.model(chat, Aged, max_tokens=40) == '{"age": 41}'
+
+
+def test_an_answer_that_was_begun_is_gone_on_with(lm: Any) -> None:
+    begun = (Message.user("Say the alphabet."), Message.assistant("A, B, C, D,"))
+    response = lm(Request(model=lm.model, messages=begun, config=Config(max_tokens=6)))
+    assert response.message.text.lstrip().startswith("E")
 
 
 def test_direct_answers_come_in_pieces(lm: Any) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.models.local.chats import plainer, render
+from rlm.models.local.chats import plainer, render, untemplated
 from rlm.models.local.texts import Stops
 
 
@@ -43,6 +43,11 @@ def test_a_strict_template_gets_alternating_roles(turns: tuple, expected: tuple)
     assert plainer(turns) == expected
 
 
+def test_a_model_without_a_template_goes_on_after_the_beginning_of_its_answer() -> None:
+    assert untemplated((("system", "s"), ("user", "u"), ("assistant", "a"))) == "s\n\nu\n\na"
+    assert untemplated((("user", "u"),)) == "u\n\n"
+
+
 def test_a_template_that_refuses_a_system_message_gets_none() -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -57,3 +62,5 @@ def test_a_template_that_refuses_a_system_message_gets_none() -> None:
     )
     tokens = render(tokenizer, (("system", "be brief"), ("user", "hello")))
     assert tokenizer.decode(tokens) == "user be brief hello go"
+    begun = render(tokenizer, (("system", "be brief"), ("user", "hello"), ("assistant", " hello hello")))
+    assert tokenizer.decode(begun) == "user be brief hello go hello hello"
