@@ -155,6 +155,8 @@ class Predict(dspy.Module):  # type: ignore[misc]
         super().__init__()
         self.signature = Signature.of(signature)
         refuse_tools(tools or {}, self.signature)
+        # Code calls functions as they are: what dspy makes of them is for models that fill in forms.
+        own = {name: tool.func if isinstance(tool, dspy.Tool) else tool for name, tool in (tools or {}).items()}
         for name, model in (("sub_lm", sub_lm), ("extraction_lm", extraction_lm)):
             if isinstance(model, str):
                 raise TypeError(f"{name} is a model, not its name: {name}=dspy.LM({model!r})")
@@ -163,7 +165,7 @@ class Predict(dspy.Module):  # type: ignore[misc]
         self.extraction_lm = extraction_lm
         self._options: dict[str, Any] = {
             "trigger": trigger or FallbackTrigger(),
-            "tools": dict(tools or {}),
+            "tools": own,
             "limits": limits or sandbox.Limits(),
             "isolation": isolation,
             "policy": policy,

@@ -35,7 +35,8 @@ def _told(function: Callable[..., Any]) -> tuple[str | None, inspect.Signature, 
         signature = inspect.signature(function, eval_str=True)
     except (NameError, TypeError, SyntaxError):
         signature = inspect.signature(function)
-    return inspect.getdoc(function), signature, str(signature)
+    documented = function.func if isinstance(function, functools.partial) else function
+    return inspect.getdoc(documented), signature, str(signature)
 
 
 @functools.cache

@@ -205,6 +205,17 @@ def test_settings_that_cannot_work_are_refused_at_once():
         rlm.Predict("doc -> n: int", tools={"look up": reply, "seven": 7})
 
 
+def test_a_tool_of_dspy_is_the_function_that_it_wraps(pool):
+    def look(name: str) -> int:
+        """Look it up."""
+        return len(name)
+
+    lm = scripted_lm(["```python\nSUBMIT(n=look('pear'))\n```"])
+    with dspy.context(lm=lm):
+        assert rlm.Predict("doc -> n: int", tools={"look": dspy.Tool(look)}, pool=pool)(doc="x").n == 4
+    assert "- look(name: str) -> int: Look it up." in lm._engine_spec.requests[0].system
+
+
 def test_one_check_can_be_given_as_it_is(pool):
     with dspy.context(lm=scripted_lm(["```python\nSUBMIT(n=12)\n```"])):
         assert rlm.Predict("doc -> n: int", checks="n > 10", pool=pool)(doc="x").n == 12

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
+import functools
 import json
 import time
 
@@ -295,9 +296,11 @@ async def test_the_callers_own_tools_are_there_with_their_docstrings(make):
         """Find a price."""
         return len(name)
 
-    made = make(["SUBMIT(answer=lookup('pear'))"], tools={"lookup": lookup})
-    assert (await made.run(doc="")).outputs.answer == 4
+    pear = functools.partial(lookup, "pear")
+    made = make(["SUBMIT(answer=lookup('pear') + pear())"], tools={"lookup": lookup, "pear": pear})
+    assert (await made.run(doc="")).outputs.answer == 8
     assert "lookup(name: str) -> int: Find a price." in made.asked()[0].system
+    assert "pear() -> int: Find a price." in made.asked()[0].system
 
 
 async def test_what_a_tool_returns_is_json_where_it_can_be(make):
