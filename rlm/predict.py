@@ -21,7 +21,8 @@ from .calibration.choosing import for_models, scorer_of
 from .extraction.confidence import Scorer, score
 from .models.ask import Answer, ModelError
 from .repl.asking import next_reply
-from .repl.driver import Driver, run_sync
+from .repl.blocking import run_sync
+from .repl.driver import Driver
 from .repl.events import Event, Observer, all_of, ignore
 from .repl.past import Past
 from .repl.prompt import Conversation
