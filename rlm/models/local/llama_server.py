@@ -89,7 +89,10 @@ class LlamaServerModel:
         except NoCandidate:
             heard = Heard(None)
             heard.rest(complete("", most, {"grammar": _grammar(constraint)}, None))
-            return heard.generated(len(prompt), Timings(queued, compiled))
+            generated = heard.generated(len(prompt), Timings(queued, compiled))
+            if say is not None and generated.text.startswith(answer.text):
+                say(generated.text[len(answer.text) :])  # what was said before is its beginning
+            return generated
         size = len(self.tokens(answer.text))
         finish: Literal["stop", "length"] = "stop" if done else "length"
         return Generated(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -57,6 +58,14 @@ def test_without_a_candidate_the_server_goes_by_its_own_grammar(llama_lm: Any, m
     assert answer.finish == "stop"
     assert answer.text[0] in "QZ"
     assert answer.text[-1] == "x"
+
+
+def test_what_only_the_servers_grammar_can_write_is_streamed_too(
+    llama_lm: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(llama_segments, "_CANDIDATES", 1)
+    pieces = list(llama_lm.model.stream("Which?", types.Regex("(x|Code: )[QZ][0-9]{2}x"), max_tokens=12))
+    assert re.fullmatch("(x|Code: )[QZ][0-9]{2}x", "".join(pieces))
 
 
 def test_pieces_are_the_text(llama_lm: Any) -> None:
