@@ -43,7 +43,7 @@ _HOME = {
     "TwoStepAdapter": "adapters",
     "configure": "settings",
 }
-_PACKAGES = ("adapters", "calibration", "extraction", "models", "plans", "telemetry", "traces")
+_PACKAGES = ("adapters", "calibration", "extraction", "models", "plans", "settings", "telemetry", "traces")
 
 
 def __getattr__(name: str) -> Any:

@@ -231,6 +231,8 @@ class TwoStepAdapter(WordsAdapter):
         lm = extraction.lm if extraction.lm is not None else self._extractor(signature).lm
         if lm is None:
             raise TwoStepError("extraction_lm_not_configured")
+        if isinstance(lm, str):
+            raise TypeError(f"two_step_extraction_lm is a model, such as dspy.LM({lm!r}), not the name of one")
         return lm
 
     def _words(self) -> WordsAdapter:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import copy
 import pickle
+import subprocess
+import sys
 from typing import Annotated, Any, Literal
 
 import dspy
@@ -180,6 +182,19 @@ def test_without_an_extraction_model_the_main_model_is_not_even_asked() -> None:
     assert caught.value.tag == "extraction_lm_not_configured"
     assert "rlm.configure(two_step_extraction_lm=...)" in str(caught.value)
     assert main.engine.requests == []
+
+
+def test_the_name_of_an_extraction_model_is_refused_before_the_main_model_is_paid_for() -> None:
+    main = main_model()
+    with pytest.raises(TypeError, match=r"such as dspy\.LM\('openai/small'\)"):
+        ask(main, TwoStepAdapter("openai/small"))
+    assert main.engine.requests == []
+
+
+def test_the_settings_are_there_with_the_package() -> None:
+    code = "import rlm\nwith rlm.settings.context(two_step_extraction_lm=1): print(rlm.settings.current())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "two_step_extraction_lm=1" in done.stdout
 
 
 def test_the_nearest_setting_counts() -> None:
