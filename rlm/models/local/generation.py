@@ -29,6 +29,10 @@ class Settings:
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
 
+    def __post_init__(self) -> None:
+        if self.temperature < 0:  # it would prefer what is least likely
+            raise ValueError(f"temperature is {self.temperature}; it has to be at least 0")
+
 
 @dataclass(frozen=True, slots=True)
 class Timings:

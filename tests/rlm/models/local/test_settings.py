@@ -76,6 +76,11 @@ def test_penalties_that_a_backend_does_not_have_are_refused(mlx_lm: Any) -> None
     assert "frequency_penalty" not in mlx_lm.supported_params
 
 
+def test_a_temperature_below_zero_is_refused(lm: Any) -> None:
+    with pytest.raises(ValueError, match="temperature is -1"):
+        lm.model("Hi", temperature=-1)
+
+
 def test_log_probabilities_are_refused(lm: Any) -> None:
     with pytest.raises(dspy.LMUnsupportedFeatureError, match="no log probabilities"):
         lm("Hi", logprobs=True)
