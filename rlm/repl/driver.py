@@ -215,7 +215,10 @@ class _Run:
         again = len(last) > 1 and last[0].code == last[1].code
         nothing = bool(last) and grounding.found_nothing(last[-1].output)
         self.conversation.stuck = again
-        self.conversation.opening = prompt.opening(self.tools.unread, repeated=again, nothing=nothing)
+        no_number = bool(last) and not last[-1].success and grounding.found_no_number(last[-1].output)
+        self.conversation.opening = prompt.opening(
+            self.tools.unread, repeated=again, nothing=nothing, no_number=no_number
+        )
         began = time.monotonic()
         answer = await self._ask_main(number)
         step = read_reply(answer.text)

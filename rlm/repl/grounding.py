@@ -59,7 +59,7 @@ UNKNOWN = (
     "No variable is called `{name}`: your words are not run, only the block is. Set it in the block, or write the "
     "value that was printed into SUBMIT(...) itself."
 )
-NO_NUMBER = r"There is more than a number in that text. Take it out: int(re.search(r'\d+', text).group())"
+NO_NUMBER = r"There is more than a number in that text. Take it out: int(re.search(r'\d+', {text}).group())"
 OVERWRITTEN = (
     "{names} holds the real data already, and cannot be assigned to. Leave out the line that assigns to it, and use it "
     "as it is."
@@ -112,10 +112,15 @@ def repeated(code: str, output: str, history: Iterable[REPLHistoryEntry]) -> str
 
 def on_error(code: str, message: str | None) -> str | None:
     """What to write instead, for errors that small models make over and over; None for all others."""
-    if re.search(r"invalid literal for int|could not convert string to float", message or ""):
-        return NO_NUMBER
+    if found_no_number(message or ""):
+        return NO_NUMBER.format(text=_read_as_number(code))
     found = re.search(r"name '(\w+)' is not defined", message or "")
     return UNKNOWN.format(name=found[1]) if found and "SUBMIT" in code else None
+
+
+def found_no_number(output: str) -> bool:
+    """Whether code took a text for a number that has more in it."""
+    return re.search(r"invalid literal for int|could not convert string to float", output) is not None
 
 
 def found_nothing(output: str) -> bool:
@@ -222,6 +227,23 @@ def _last_printed(code: str, field: Field, output: str) -> str | None:
     if len(call.args) != 1 or isinstance(call.args[0], ast.Constant | ast.JoinedStr | ast.Starred):
         return None
     return ast.unparse(call.args[0]) if re.fullmatch(pattern, output.rstrip().rpartition("\n")[2]) else None
+
+
+def _read_as_number(code: str) -> str:
+    """The text that `int(...)` should have found a number in: `line`, where it was given `line.split()[4]`."""
+    for node in nodes_of(code):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("int", "float"):
+            inner = node.args[0] if node.args else None
+            while True:
+                if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute):
+                    inner = inner.func.value
+                elif isinstance(inner, ast.Subscript) and isinstance(inner.value, ast.Call):
+                    inner = inner.value
+                else:
+                    break
+            if isinstance(inner, ast.Name | ast.Subscript):
+                return ast.unparse(inner)
+    return "text"
 
 
 def _part_in(wanted: str, text: str) -> str | None:

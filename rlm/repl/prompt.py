@@ -42,6 +42,7 @@ _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):\n|^ *[\^~]+\n", 
 """The lines of a traceback that say nothing."""
 _LOOK = "I look in {name} for lines with "
 _OTHERWISE = "I try another way: "
+_NUMBER = "I take the number out of each line with re.search"
 _LESS = "Nothing was found, so I look for "
 _GOAL = "Wanted: {goal}"
 _LAST = "This is your last reply: call SUBMIT now."
@@ -143,8 +144,10 @@ def begin(
     return Conversation(system, task)
 
 
-def opening(unread: Collection[str], *, repeated: bool = False, nothing: bool = False) -> str:
+def opening(unread: Collection[str], *, repeated: bool = False, nothing: bool = False, no_number: bool = False) -> str:
     """How the next reply should begin: by looking at what was not read yet, or with something new; else as it likes."""
+    if no_number:
+        return _NUMBER
     if repeated:
         return _OTHERWISE
     if nothing and not unread:
@@ -204,7 +207,9 @@ def told_after(
         printed = "(nothing was printed; print what you want to see)" + (f"\nVariables now: {state}" if state else "")
     hint = [f"If that is the answer, run this:\n```python\n{submit}\n```"] if submit else []
     wanted = [_GOAL.format(goal=goal)] if brief and goal else []
-    return "\n\n".join([*remarks, f"Output:\n{printed}", *wanted, *hint, *_left(budget, brief)])
+    # A small model goes by what it read last.
+    said = [f"Output:\n{printed}", *remarks] if brief else [*remarks, f"Output:\n{printed}"]
+    return "\n\n".join([*said, *wanted, *hint, *_left(budget, brief)])
 
 
 def goal_of(signature: Signature, inputs: Mapping[str, Any]) -> str:

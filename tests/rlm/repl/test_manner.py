@@ -192,10 +192,13 @@ async def test_a_variable_that_was_set_in_words_only_is_said_to_be_missing(make)
 
 
 async def test_text_around_a_number_is_told_how_to_take_the_number_out(make):
-    _, requests, _ = await outcome(
-        make, "It is.\n```python\nint(doc[:9])\n```", "So.\n```python\nSUBMIT(answer=14)\n```"
+    read = "It is.\n```python\nlines = doc.splitlines()\nint(lines[0].split()[-1])\n```"
+    _, requests, _ = await outcome(make, read, "So.\n```python\nSUBMIT(answer=14)\n```")
+    assert r"Take it out: int(re.search(r'\d+', lines[0]).group())" in requests[1].messages[-1].text
+    assert allows(
+        form_of(requests[1]), "I take the number out of each line with re.search first.\n```python\nn = 1\n```"
     )
-    assert r"int(re.search(r'\d+', text).group())" in requests[1].messages[-1].text
+    assert not allows(form_of(requests[1]), "I sum.\n```python\nn = 1\n```")
 
 
 async def test_a_value_picked_from_a_sample_is_refused_once(make):
