@@ -47,6 +47,8 @@ def over_messages(
     The calls made are added to `record`.
     """
     *before, last = map(dict, messages)
+    if before and last["role"] == "assistant":  # an answer that was begun: what is wrong with it is told to the model
+        *before, last = before
     base = last["content"]
     shown = base if isinstance(base, str) else ""
 

@@ -303,3 +303,14 @@ def test_a_held_answer_that_does_not_fit_goes_through_the_retry_loop() -> None:
     with dspy.context(lm=model("three"), adapter=TwoStepAdapter(held)):
         assert dspy.Predict("q -> answer: int")(q="x").answer == 3
     assert len(held.engine.requests) == 2
+
+
+def test_what_was_wrong_is_told_to_a_held_model_in_the_users_words() -> None:
+    held = HoldingLM('{"other": 3}', '{"answer": 3}')
+    with dspy.context(lm=model("It is three."), adapter=TwoStepAdapter(held)):
+        assert dspy.Predict("question -> answer: int")(question="How many?").answer == 3
+    first, again = held.engine.requests
+    assert first.messages[-1].role == "assistant"
+    assert again.messages[-1].role == "user"
+    assert again.messages[-1].text.startswith(first.messages[-2].text)
+    assert "answer" in again.messages[-1].text.removeprefix(first.messages[-2].text)
