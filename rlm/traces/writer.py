@@ -1,9 +1,8 @@
 """The writer: an observer that puts events on a queue; a thread of its own writes them down.
 
 A run never waits for a disk, and never breaks because of one. Events are committed together, at the latest 50 ms after
-they came; answers that cost money, and the end of a run, within about 5 ms, or 20 ms when they come thick and fast. A
-process that is killed loses at most that. If nothing can be written any more, that is said once and the run goes on
-without a trace.
+they came; answers that cost money, and the end of a run, within about 20 ms. A process that is killed loses at most
+that. If nothing can be written any more, that is said once and the run goes on without a trace.
 """
 
 from __future__ import annotations
@@ -25,12 +24,11 @@ if TYPE_CHECKING:
     from ..repl.events import Event
 
 GATHER_S = 0.05
-SOON_S = 0.005
-APART_S = 0.02
-"""Between two commits that need not wait for more: each one takes the interpreter from the run for a moment."""
+SOON_S = 0.02
+"""Not at once: each commit takes the interpreter from the run for a moment."""
 
 SOON = frozenset({"run_started", "model_answered", "call_ended", "history", "run_ended"})
-"""Kinds that are written at once: what was paid for, and what says how far a run has come."""
+"""Kinds that are written soon: what was paid for, and what says how far a run has come."""
 
 MAX_QUEUED = 10_000
 _BATCH = 1_000
@@ -122,7 +120,6 @@ class TraceWriter:
         self._thread: threading.Thread | None = None
         self._recorder: Recorder | None = None
         self._taken = self._written = 0
-        self._wrote = 0.0
         self._soon = self._hurry = self._closing = False
 
     def _start(self) -> None:
@@ -140,7 +137,6 @@ class TraceWriter:
                 if not batch:
                     break
                 self._write(batch)
-                self._wrote = time.monotonic()
                 with self._ready:
                     self._written += len(batch)
                     self._ready.notify_all()
@@ -157,8 +153,7 @@ class TraceWriter:
                 self._ready.wait()
             began = time.monotonic()
             while not self._closing and not self._hurry and len(self._queue) < _BATCH:
-                soon = max(began + SOON_S, self._wrote + APART_S)
-                left = (soon if self._soon else began + GATHER_S) - time.monotonic()
+                left = began + (SOON_S if self._soon else GATHER_S) - time.monotonic()
                 if left <= 0:
                     break
                 self._ready.wait(left)
