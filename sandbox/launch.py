@@ -88,6 +88,7 @@ class KernelProcess:
         self.pid: int | None = pid
         self.scratch = scratch
         self.errors = errors
+        self._killed = False
         self._exit = exit_news
         self._grow = grow
         self.pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
@@ -114,6 +115,9 @@ class KernelProcess:
 
     def kill(self) -> None:
         """End the process and everything in it."""
+        if self._killed:
+            return
+        self._killed = True
         if self.pid is not None and self.alive and hasattr(os, "SCHED_BATCH"):
             # To take its memory apart needs a millisecond: that must not come before what we do next.
             with contextlib.suppress(OSError):
