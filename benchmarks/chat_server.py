@@ -2,8 +2,9 @@
 
 Only the standard library, in a process of its own, and with as little work a request as can be: a benchmark measures
 its client. Waits with `select`, whose clock is finer than a millisecond, on one `epoll` descriptor, which does not get
-slower with the number of connections. Stops when stdin ends. `GET /stats` tells how many requests there were, and how
-many of them at once at the most.
+slower with the number of connections. It keeps to one processor, which its clients leave to it (`processes.apart`): a
+real server has processors of its own, and does not wait for its clients'. Stops when stdin ends. `GET /stats` tells how
+many requests there were, and how many of them at once at the most.
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ import socket
 import sys
 import time
 from collections import deque
+from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parent))
+
+import processes
 
 
 class ChatServer:
@@ -115,6 +121,7 @@ def _completion(text: str) -> bytes:
 
 
 if __name__ == "__main__":
+    processes.keep_to_last()
     server = ChatServer(float(sys.argv[1]))
     print(server.port, flush=True)
     server.serve()

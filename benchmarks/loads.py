@@ -51,7 +51,7 @@ def batch(kind: Any, port: int, count: int, parallel: int) -> dict[str, Any]:
     )
     kind.settle()
     cpu = time.process_time()
-    with dspy.context(lm=scripted_lm([reply(_BATCH.format(call=call))])):
+    with processes.apart(), dspy.context(lm=scripted_lm([reply(_BATCH.format(call=call))])):
         result = predict.run_with_fallback(question="How long does it take?")
     _check_good(result.outputs.good, count)
     return {"seconds": result.outputs.seconds, "cpu": time.process_time() - cpu}
@@ -74,7 +74,7 @@ def dspy_batch(kind: Any, port: int, count: int, parallel: int) -> dict[str, Any
         interpreter_factory=kind.interpreter(),
     )
     cpu = time.process_time()
-    with dspy.context(lm=main):
+    with processes.apart(), dspy.context(lm=main):
         result = rlm(question="How long does it take?")
     _check_good(result.good, count)
     return {"seconds": result.seconds, "cpu": time.process_time() - cpu}
@@ -82,7 +82,8 @@ def dspy_batch(kind: Any, port: int, count: int, parallel: int) -> dict[str, Any
 
 def bare_batch(kind: Any, port: int, count: int, parallel: int) -> dict[str, Any]:
     """The same requests over plain asyncio streams: what this machine and the server allow."""
-    return asyncio.run(_bare_batch(port, count, parallel))
+    with processes.apart():
+        return asyncio.run(_bare_batch(port, count, parallel))
 
 
 async def _bare_batch(port: int, count: int, parallel: int) -> dict[str, Any]:

@@ -1,8 +1,10 @@
-"""What /proc says about processes: their memory and their descendants."""
+"""What /proc says about processes, their memory and their descendants; and which processors they keep to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
@@ -29,3 +31,26 @@ def with_descendants(roots: Iterable[int]) -> set[int]:
             except OSError:
                 continue  # the thread or the process has just ended
     return found
+
+
+def keep_to_last() -> None:
+    """Keep this process to the last processor, if there are several."""
+    usable = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, usable[-1:])
+
+
+@contextlib.contextmanager
+def apart() -> Iterator[None]:
+    """Leave the last processor, if there are several, to the process that keeps to it."""
+    usable = sorted(os.sched_getaffinity(0))
+    try:
+        _keep_to(usable[:-1] or usable)
+        yield
+    finally:
+        _keep_to(usable)
+
+
+def _keep_to(usable: list[int]) -> None:
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(int(thread), usable)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 
@@ -166,6 +167,7 @@ class ReplyReader:
         self.body, self._step = body, None
 
 
+@functools.lru_cache(256)  # a server says most of them again with every answer
 def _field(line: bytes) -> tuple[str, str]:
     found = _FIELD.fullmatch(line)
     if found is None:
