@@ -26,7 +26,7 @@ from ..models.ask import Answer, ModelError
 from ..results import ExecutionResult, Failed, Submitted
 from ..signatures import Signature
 from . import grounding, prompt, telling
-from .asking import Act, Asker, OutOfTime
+from .asking import Act, Asker, OutOfTime, excused
 from .calls import CallLog, current_call
 from .checks import failed_check
 from .events import Observer, Teller, ignore
@@ -37,6 +37,9 @@ from .reply import CUT_OFF, read_reply
 from .samples import computed, from_a_sample
 from .session import Repl, helper_source
 from .tools import REPEATABLE, RESERVED, DepthExceeded, ReplTools, refuse_tools
+
+EXTRACTION_S = 60.0, 600.0
+"""How long one answer of the extraction is waited for, at least and at most: twice the time of the run, in between."""
 
 
 @dataclass(frozen=True)
@@ -317,10 +320,16 @@ class _Run:
         self.tell("trigger_fired", {"reason": str(reason), "reason_data": reason.to_dict()})
 
         told = [self.conversation] if self.manner.brief else []
+        patience = min(max(2 * self.driver.trigger.max_duration, EXTRACTION_S[0]), EXTRACTION_S[1])
 
         async def agent(text: str) -> Reply:
             # A model that runs here has read all of it: it is asked in the conversation, before it reads anything anew.
-            answer = await self.asker.extraction(text, self.driver.signature, told.pop() if told else None)
+            asking = self.asker.extraction(text, self.driver.signature, told.pop() if told else None)
+            try:
+                async with excused(asyncio.timeout(patience)):
+                    answer = await asking
+            except TimeoutError:
+                raise ModelError("timeout", f"no answer in {patience:g} seconds") from None
             return Reply(answer.text, answer.truncated, answer.tokens_in, answer.tokens_out)
 
         extraction = Extraction(

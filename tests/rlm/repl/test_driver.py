@@ -14,6 +14,7 @@ import pytest
 
 import sandbox
 from rlm.budgets import FallbackTrigger, MaxConsecutiveErrors, MaxIterations, MaxLLMCalls, Timeout
+from rlm.models.scripted import AsyncScriptedEngine
 from rlm.results import Extracted, Failed, Submitted
 from rlm.signatures import InvalidInputs, SignatureError
 
@@ -401,6 +402,20 @@ async def test_the_clock_stops_a_running_cell_and_its_variables_are_there(make):
     assert isinstance(result, Extracted)
     assert isinstance(result.reason, Timeout)
     assert result.evidence[0].variable == "found"
+
+
+async def test_an_extraction_model_that_never_answers_is_not_waited_for_without_end(make, monkeypatch):
+    class Silent(AsyncScriptedEngine):
+        async def complete(self, request):
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr("rlm.repl.driver.EXTRACTION_S", (0.2, 0.3))
+    made = make(["n = len(doc)\nprint(n)"], trigger=FallbackTrigger(max_iterations=1))
+    made.extraction.own_engine = Silent(made.extraction.own_engine)
+    result = await made.run(doc="four")
+    assert isinstance(result, Failed)
+    assert "no answer in 0.3 seconds" in result.reason
+    assert result.history[0].output == "4"
 
 
 async def test_calls_of_a_cell_that_was_stopped_do_not_go_on_during_the_extraction(make):
