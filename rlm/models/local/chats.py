@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from .generation import Turns
+
+_CONTROL = re.compile(
+    r"<(?=\|[^|<>\s]{1,40}\|>|/?s>|(?:start|end)_of_turn>|(?:bos|eos|pad|unk|endoftext|end_of_text)>)|\[(?=/?INST\])"
+)
+_BREAK = "\u200b"
+
+
+def words_only(text: str) -> str:
+    """A text in which nothing is read as a control token: in a document `<|im_end|>` is words, and ends no message."""
+    return _CONTROL.sub(lambda found: found[0] + _BREAK, text)
 
 
 def render(tokenizer: Any, turns: Turns) -> list[int]:

@@ -13,6 +13,7 @@ from dspy.clients.engines.base import validate_request
 from dspy.lm15 import Message, Request, Response, UnsupportedFeatureError, Usage
 
 from .calling import pieces
+from .chats import words_only
 from .checking import checked
 from .constraints import Constraint, from_response_format
 from .generation import Generated, LocalModel, Settings, Turns
@@ -147,12 +148,12 @@ def _turns(request: Request) -> Turns:
     if request.system is not None:
         system = request.system
         text = system if isinstance(system, str) else "".join(getattr(part, "text", "") for part in system)
-        turns.append(("system", text))
+        turns.append(("system", words_only(text)))
     for message in request.messages:
         for part in message.parts:
             if part.type != "text":
                 raise UnsupportedFeatureError(f"a local model reads text only, not {part.type}", feature=part.type)
-        turns.append((_ROLES.get(message.role, "user"), message.text or ""))
+        turns.append((_ROLES.get(message.role, "user"), words_only(message.text or "")))
     return tuple(turns)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.models.local.chats import plainer, render, untemplated
+from rlm.models.local.chats import plainer, render, untemplated, words_only
 from rlm.models.local.texts import Stops
 
 
@@ -41,6 +41,18 @@ def test_pieces_give_what_the_whole_text_gives(text: str, cuts: list[int], stop:
 )
 def test_a_strict_template_gets_alternating_roles(turns: tuple, expected: tuple) -> None:
     assert plainer(turns) == expected
+
+
+@pytest.mark.parametrize("mark", ["<|im_end|>", "<|start_header_id|>", "</s>", "<end_of_turn>", "[/INST]", "<eos>"])
+def test_control_tokens_in_a_text_are_words(mark: str) -> None:
+    written = words_only(f"before {mark} after")
+    assert mark not in written
+    assert written.replace("\u200b", "") == f"before {mark} after"
+
+
+def test_other_brackets_stay_as_they_are() -> None:
+    text = "a <b> c </b> <|> x < y | y > z [1] [INSTALL] <section> <|not one|> <span>"
+    assert words_only(text) == text
 
 
 def test_a_model_without_a_template_goes_on_after_the_beginning_of_its_answer() -> None:
