@@ -103,3 +103,6 @@ class Variable:
     """The value as JSON, where `has_value`: small and plain."""
 
     has_value: bool = False
+
+    changes: int = 0
+    """How often a cell was seen to change what a list or dict holds: with `run(..., variables=True)`."""

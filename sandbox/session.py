@@ -25,6 +25,7 @@ from .variables import read_variables
 
 _LOAD_SECONDS = 120.0
 _VARIABLES_SECONDS = 10.0
+_ALONG_BYTES = 1_000
 
 
 class Session:
@@ -112,8 +113,9 @@ class Session:
         """Run a cell and wait for it.
 
         `timeout` stops it after that many seconds, waiting for the host included. `variables` brings what `variables()`
-        would say along with the result, at little cost; its time counts as the cell's. A cell that fails, or reaches a
-        limit, is a result; `SessionClosed` is raised when there is no kernel to run it.
+        would say along with the result, at little cost: values only up to a kilobyte each. Its time counts as the
+        cell's. A cell that fails, or reaches a limit, is a result; `SessionClosed` is raised when there is no kernel to
+        run it.
         """
         with self._one_at_a_time:
             exchange = self._begin(code, timeout, variables)
@@ -135,7 +137,8 @@ class Session:
         self._began = self._began or now
         left = self.limits.session_seconds - (now - self._began)
         exchange = Exchange(self._link, seconds=self.limits.cell_seconds, wall_seconds=timeout, session_seconds=left)
-        exchange.execute(code, {} if variables and self._link.comm is None else None)
+        along = {"value_bytes": _ALONG_BYTES} if variables and self._link.comm is None else None
+        exchange.execute(code, along)
         return exchange
 
     def _begin_look(self, preview_chars: int, value_bytes: int) -> Exchange:
@@ -148,7 +151,7 @@ class Session:
     def _with_variables(self, result: CellResult) -> CellResult:
         """A kernel of another make does not send them along."""
         with contextlib.suppress(SandboxError):
-            return dataclasses.replace(result, variables=self.variables())
+            return dataclasses.replace(result, variables=self.variables(value_bytes=_ALONG_BYTES))
         return result
 
     def set(self, **inputs: Any) -> None:

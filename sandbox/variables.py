@@ -41,6 +41,7 @@ def read_variables(answer: dict[str, Any], known: Mapping[str, Variable] | None 
             if known is not None and one["name"] in known:
                 found[one["name"]] = known[one["name"]]
         else:
+            before = known.get(one["name"]) if known is not None else None
             variable = Variable(
                 name=_text(one["name"]),
                 type=_text(one.get("type")),
@@ -48,6 +49,7 @@ def read_variables(answer: dict[str, Any], known: Mapping[str, Variable] | None 
                 preview=_text(one.get("preview")),
                 value=one.get("value"),
                 has_value=one.get("has_value") is True,
+                changes=before.changes + (one.get("changed") is True) if before is not None else 0,
             )
             found[variable.name] = variable
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import time
 from collections.abc import Callable, Mapping
@@ -112,9 +113,10 @@ class Repl:
         return result, remarks
 
     async def seen(self) -> dict[str, Variable]:
-        """The variables as they were last seen; where no cell has run, the inputs are looked at now."""
-        if not self.variables and (session := await self._opened()).alive:
-            self.variables = await session.variables()
+        """The variables as they are now, with longer values than cells bring along; or else as they were last seen."""
+        if (session := await self._opened()).alive:
+            with contextlib.suppress(sandbox.SandboxError):
+                self.variables = await session.variables()
         return self.variables
 
     def _look(self, now: dict[str, Variable] | None) -> None:

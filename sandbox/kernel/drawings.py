@@ -11,7 +11,8 @@ from collections import deque
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
-from itertools import islice
+from itertools import islice, repeat
+from operator import is_
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from .views import TextView
 globals()["__builtins__"] = dict(vars(builtins))  # see anatomy.py
 
 _LONG_INT_BITS = 1000  # fewer digits than the lowest limit a cell can set on int to str
+_SHORT_INT = (1 << _LONG_INT_BITS) - 1
 _LONG_DECIMAL_BYTES = 4096
 
 
@@ -87,9 +89,20 @@ def _beginning(kind: Any) -> Draw:
 
 
 def _list(sketch: Sketch, items: Any) -> None:
+    few = list.__getitem__(items, slice(0, sketch.room // 3 + 2))  # more than there is room for, if these are not all
+    if _are_short_numbers(few):
+        return sketch.add(repr(few))
     sketch.add("[")
     sketch.series(list.__getitem__(items, slice(0, sketch.room + 1)))
-    sketch.add("]")
+    return sketch.add("]")
+
+
+def _are_short_numbers(items: list[Any]) -> bool:
+    """Whether Python's own text for them is what would be drawn, item by item."""
+    kind = type(items[0]) if items else None
+    if not (kind is int or kind is float) or not all(map(is_, map(type, items), repeat(kind))):
+        return False
+    return kind is float or (max(items) <= _SHORT_INT and min(items) >= -_SHORT_INT)
 
 
 def _tuple(sketch: Sketch, items: Any) -> None:

@@ -28,6 +28,8 @@ globals()["__builtins__"] = dict(vars(builtins))  # see anatomy.py
 
 _DEPTH = 50  # how deep a value may be nested; the host's JSON reader has to follow
 _INT_BITS = 332  # a hundred digits
+_ONCE = 100  # how many numbers are written down before their room is looked at
+_INT_MOST = (1 << _INT_BITS) - 1
 _NAMES = 100_000  # how many a namespace is read for; more are only counted
 _NAME_CHARS = 200
 _VALUES_BYTES = 2 << 20  # what all values may take together: a snapshot fits into one message
@@ -65,7 +67,8 @@ def snapshot(
     `omitted` counts variables that are not listed: too many, out of time, or under a key that is not an ordinary name.
     `complete` is false when time ran out, or the namespace would not hold still.
 
-    A variable that is as it was in `known` has `name` and `same` only. What is said now is added to `told`.
+    A variable that is as it was in `known` has `name` and `same` only; a list or dict that was in `known` and holds
+    something else now is `changed`. What is said now is added to `told`.
     """
     limit = getrecursionlimit()
     setrecursionlimit(min(limit + _FRAMES, 2**31 - 1))
@@ -120,6 +123,8 @@ class _Account:
         self.variables.append(variable)
         if finished and (variable["has_value"] or room == self.value_bytes):
             self.told.add(name, thing, variable)
+            if self.told.differs(name, self.known):
+                variable["changed"] = True
         return finished
 
 
@@ -235,11 +240,13 @@ class _Copy:
                 raise _NotPlain
             self.pay(len(encode_basestring(whole).encode("utf-8")) - 2 + 2 * len(items))
             return True
-        if kind is int and max(map(int.bit_length, items)) > _INT_BITS:
+        if kind is int and (max(items) > _INT_MOST or min(items) < -_INT_MOST):
             raise _NotPlain
         if kind is float and not all(map(isfinite, items)):
             raise _NotPlain
-        self.pay(len(repr(items)) - 2 * len(items))  # without brackets, commas and spaces
+        for start in range(0, len(items), _ONCE):
+            some = items[start : start + _ONCE]
+            self.pay(len(repr(some)) - 2 * len(some))  # without brackets, commas and spaces
         return True
 
     def mapping(self, thing: dict[Any, Any]) -> dict[str, Any]:

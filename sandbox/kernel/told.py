@@ -7,12 +7,14 @@ nothing but these. The rest is described anew each time.
 from __future__ import annotations
 
 import builtins
+from itertools import repeat
 from operator import is_
 from typing import Any
 
 globals()["__builtins__"] = dict(vars(builtins))  # see anatomy.py
 
 _TEXT_CHARS = 1 << 16  # a longer text is not kept from being freed
+_PARTS = 10_000  # a longer list would take longer to compare than to describe
 
 
 class Told:
@@ -26,12 +28,12 @@ class Told:
 
     def add(self, name: str, thing: Any, described: dict[str, Any]) -> None:
         """Remember a variable as it was described, if it can be compared later."""
-        kind, value = type(thing), described.get("value")
-        if _is_plain(thing):
+        kind = type(thing)
+        if _is_plain(kind):
             if not (kind is str or kind is bytes) or len(thing) <= _TEXT_CHARS:
                 self._things[name] = (thing, None)
-        elif (kind is list or kind is dict) and value is not None and _all_plain(value):
-            self._things[name] = (thing, value)
+        elif (kind is list or kind is dict) and (parts := _parts(thing, described.get("value"))) is not None:
+            self._things[name] = (thing, parts)
 
     def keep(self, name: str, other: Told) -> None:
         """Take over a variable that has not changed."""
@@ -57,13 +59,36 @@ class Told:
         except RuntimeError:  # a thread of the cell changes it just now
             return False
 
+    def differs(self, name: str, other: Told) -> bool:
+        """Whether a list or dict has other parts than in another account, which its description need not show."""
+        parts, before = self._things.get(name, (None, None))[1], other._things.get(name, (None, None))[1]
+        return parts is not None and before is not None and bool(parts != before)
 
-def _is_plain(thing: object) -> bool:
-    kind = type(thing)
-    return thing is None or kind is str or kind is int or kind is float or kind is bool or kind is bytes
+
+def _is_plain(kind: type) -> bool:
+    return kind is str or kind is int or kind is float or kind is bool or kind is bytes or kind is type(None)
 
 
-def _all_plain(things: list[Any] | dict[str, Any]) -> bool:
-    """Whether a copy that was made for JSON holds no other copies: its parts are texts, numbers, lists and dicts."""
-    kinds = {*map(type, dict.values(things) if type(things) is dict else things)}
-    return list not in kinds and dict not in kinds
+def _parts(things: list[Any] | dict[Any, Any], value: Any) -> Any:
+    """The parts of a list or dict, to compare with later; None where they are not all plain.
+
+    `value` is the copy that was made for JSON, if one was: what stands in it is plain, but for other copies. Parts that
+    are not in such a copy must be alike.
+    """
+    if value is not None:
+        kinds = {*map(type, dict.values(value) if type(value) is dict else value)}
+        return None if list in kinds or dict in kinds else value
+    if len(things) > _PARTS:
+        return None
+    try:
+        parts: Any = dict(things) if type(things) is dict else [*things]
+    except RuntimeError:  # a thread of the cell changes it just now
+        return None
+    sides = (dict.keys(parts), dict.values(parts)) if type(parts) is dict else (parts,)
+    return parts if all(map(_alike, sides)) else None
+
+
+def _alike(items: Any) -> bool:
+    """Whether all items are of one plain kind."""
+    kind = next(map(type, items), str)
+    return _is_plain(kind) and all(map(is_, map(type, items), repeat(kind)))

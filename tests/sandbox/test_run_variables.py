@@ -80,8 +80,59 @@ def test_very_many_large_values_are_not_too_much_for_one_message(open_session):
     assert result.ok, result
     assert session.alive
     assert len(result.variables) == 500  # `number` among them
-    assert result.variables["v0"].value == "é" * 4900
     assert result.variables["v498"].preview.startswith("'éé")
+    now = session.variables()
+    assert now["v0"].value == "é" * 4900
+    assert not now["v498"].has_value  # all of them together are too much
+    assert now["v498"].preview.startswith("'éé")
+
+
+def test_a_cell_brings_short_values_along_and_longer_ones_are_there_when_asked_for(open_session):
+    session = open_session()
+    along = session.run(
+        "short = list(range(200))\nlong = list(range(400))\ntext = 'x' * 2000", variables=True
+    ).variables
+    assert along["short"].value == list(range(200))
+    assert not along["long"].has_value
+    assert along["long"].size == 400
+    assert along["long"].preview.startswith("[0, 1, 2, 3, ")
+    assert not along["text"].has_value
+    now = session.variables()
+    assert now["long"].value == list(range(400))
+    assert now["text"].value == "x" * 2000
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        "v = list(range(5000))",
+        "v = [str(n) for n in range(5000)]",
+        "v = {n: n for n in range(5000)}",
+        "v = {str(n): float(n) for n in range(5000)}",
+    ],
+)
+def test_a_change_in_the_midst_of_a_long_list_or_dict_is_noticed_though_nothing_shows_it(make, open_session):
+    session = open_session()
+    first = session.run(make, variables=True).variables["v"]
+    assert session.run("x = 1", variables=True).variables["v"] == first
+    key = "'4000'" if "{str" in make else "4000"
+    changed = session.run(f"v[{key}] = v[{key}] * 2", variables=True).variables["v"]
+    assert (changed.size, changed.preview, changed.has_value) == (first.size, first.preview, False)
+    assert changed != first
+    assert session.run("x = 2", variables=True).variables["v"] == changed
+    assert session.run(f"w, v = v, {make.partition('=')[2]}", variables=True).variables["v"] != changed
+    again = session.run(f"v = {make.partition('=')[2]}", variables=True).variables
+    assert (
+        again["v"] == session.run(f"v = {make.partition('=')[2]}", variables=True).variables["v"]
+    )  # equal is the same
+
+
+def test_what_cannot_be_compared_without_its_own_code_is_not_said_to_have_changed(open_session):
+    session = open_session(policy="off")
+    code = "class Odd:\n    def __eq__(self, other):\n        raise SystemExit\nv = [Odd() for _ in range(500)]"
+    first = session.run(code, variables=True).variables["v"]
+    assert session.run("v[300] = Odd()", variables=True).variables["v"] == first
+    assert session.alive
 
 
 @pytest.mark.xdist_group("jupyter")

@@ -543,6 +543,22 @@ async def test_the_history_says_what_changed_and_what_was_called(make):
     assert (second.variables_changed.changed, second.variables_changed.removed) == (("a",), ("b",))
 
 
+async def test_the_history_has_changes_in_the_midst_of_a_long_list(make):
+    cells = ["rows = list(range(3000))", "rows[1500] = 0", "x = rows[1500]"]
+    made = make(cells, trigger=FallbackTrigger(max_iterations=3), extraction=["no json"] * 3)
+    result = await made.run(doc="")
+    assert [entry.variables_changed.changed for entry in result.history] == [(), ("rows",), ()]
+
+
+async def test_the_extraction_has_values_that_are_longer_than_what_cells_bring_along(make):
+    cells = ["names = [f'ship number {n}' for n in range(200)]\nprint(len(names))"]
+    answer = json.dumps({"answer": [f"ship number {n}" for n in range(200)]})
+    made = make(cells, "doc: str -> answer: list[str]", trigger=FallbackTrigger(max_iterations=1), extraction=[answer])
+    result = await made.run(doc="")
+    assert isinstance(result, Extracted), result
+    assert [one.variable for one in result.evidence] == ["names"], result.evidence
+
+
 async def test_results_serialize_and_come_back(make):
     from rlm.results import from_json
 

@@ -732,6 +732,17 @@ def test_threads_that_change_everything_meanwhile_do_no_harm() -> None:
         thread.join()
 
 
+@given(
+    st.lists(st.integers() | st.just(2**998) | st.just(-(2**1001)), max_size=90) | st.lists(st.floats(), max_size=90)
+)
+def test_a_list_of_numbers_is_drawn_as_if_number_by_number(numbers: list[Any]) -> None:
+    shown = [f"<int of {int.bit_length(n):,} bits>" if abs(n) >= 1 << 1000 else repr(n) for n in numbers]
+    whole = f"[{', '.join(shown)}]"
+    expected = whole if len(whole) <= 199 else whole[:199] + "…"
+    (variable,) = take({"v": numbers})["variables"]
+    assert variable["preview"] == expected
+
+
 def test_a_cell_stopped_deep_in_a_recursion_leaves_enough_stack() -> None:
     namespace = {"a": [[1]], "b": Trap(), "f": pandas.DataFrame({"a": [1]})}
     limit = sys.getrecursionlimit()
