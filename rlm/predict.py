@@ -111,12 +111,13 @@ def _dspy_takes_part(act: Any) -> bool:
     return bool(listening) or type(act) is not dspy.Predict
 
 
-def _remember(act: Any, inputs: dict[str, Any], made: Any) -> None:
+def _remember(act: Any, conversation: Conversation, reply: str) -> None:
     """Add a call to dspy's trace, which its optimizers learn from."""
     trace, most = dspy.settings.trace, dspy.settings.max_trace_size
     if trace is not None and most > 0:
         del trace[: max(0, len(trace) + 1 - most)]
-        trace.append((act, inputs, made))
+        made = dspy.Prediction.from_completions([{"reply": reply}], signature=act.signature)
+        trace.append((act, {"conversation": conversation.turns[-1].text}, made))
 
 
 class Predict(dspy.Module):  # type: ignore[misc]
@@ -258,8 +259,7 @@ class Predict(dspy.Module):  # type: ignore[misc]
         act, by = self.act, self._adapter or dspy.settings.adapter
         if not _dspy_takes_part(act):
             answer = await _reply(act.lm or dspy.settings.lm, conversation, by, act.signature, act.demos, act.config)
-            made = dspy.Prediction.from_completions([{"reply": answer.text}], signature=act.signature)
-            _remember(act, {"conversation": conversation.turns[-1].text}, made)
+            _remember(act, conversation, answer.text)
             return answer
         adapter = _ReplAdapter(conversation, by)
         with dspy.context(adapter=adapter):

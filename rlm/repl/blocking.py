@@ -3,10 +3,60 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextvars
+import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
+
+
+class _Kept:
+    """The main thread's event loop, kept from one run to the next: one that was made anew would cost a quick cell."""
+
+    def __init__(self) -> None:
+        self._runner: asyncio.Runner | None = None
+        self._parents: list[asyncio.Runner] = []
+        atexit.register(self.close)
+        os.register_at_fork(after_in_child=self._forked)
+
+    def run(self, work: Callable[[], Any]) -> Any:
+        """As `asyncio.run`. A loop that a run has left something in, or was interrupted in, is not used again."""
+        runner = self._runner = self._runner or asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        results: list[Any] = []
+        errors: list[Exception] = []
+
+        async def caught() -> None:
+            # Nothing of it stays in the task: the runner, looking at its signals, has the task write itself down.
+            try:
+                results.append(await work())
+            except Exception as error:
+                errors.append(error)
+
+        try:
+            runner.run(caught(), context=contextvars.copy_context())  # dspy's settings are in it
+        finally:
+            if not (results or errors) or asyncio.all_tasks(runner.get_loop()):
+                self.close()
+        if errors:
+            raise errors.pop()
+        return results[0]
+
+    def close(self) -> None:
+        """Cancel what is left in the loop, and close it."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            runner.close()
+
+    def _forked(self) -> None:
+        """In a forked child: what the loop waits with is the parent's, and closing it would be felt there."""
+        if self._runner is not None:
+            self._parents.append(self._runner)
+            self._runner = None
+
+
+_kept = _Kept()
 
 
 def run_sync(work: Callable[[], Any]) -> Any:
@@ -14,7 +64,7 @@ def run_sync(work: Callable[[], Any]) -> Any:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work())
+        return _kept.run(work) if threading.current_thread() is threading.main_thread() else asyncio.run(work())
     running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
 
     async def interruptible() -> Any:
