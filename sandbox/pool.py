@@ -84,7 +84,7 @@ class Pool:
                     raise SandboxError("the pool is closed")
                 waiting = self._ready.pop(setup, deque())
                 self._ready[setup] = waiting  # the setup used last stands last
-                kernel = waiting.popleft() if waiting else None
+                kernel = waiting.pop() if waiting else None  # the newest: what it uses may still be in the caches
                 self._taken_at = time.monotonic()
             self._wake_filler()
             if kernel is None or kernel.process.alive:
