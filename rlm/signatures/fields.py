@@ -8,7 +8,8 @@ import keyword
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, TypeAdapter
@@ -71,18 +72,41 @@ def check_name(name: str) -> None:
         raise SignatureError(f"{name!r} cannot be a field: every pydantic model has an attribute of that name")
 
 
+class _Made(BaseModel):
+    """What models of fields have in common. Nothing can import them: a pickle holds the fields, too."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    __made_of__: ClassVar[tuple[str, str, tuple[Field, ...]]]
+
+    def __reduce__(self) -> Any:
+        return _empty, self.__made_of__, self.__getstate__()
+
+
+_models: WeakSet[type[_Made]] = WeakSet()
+
+
 def make_model(name: str, description: str, fields: Iterable[Field]) -> type[BaseModel]:
     """A pydantic model of fields: frozen, without other fields."""
+    fields = tuple(fields)
     made: dict[str, Any] = {}
     for field in fields:
         default = ... if field.required else field.default_value()
         made[field.name] = (field.type, pydantic.Field(default, description=field.description or None))
-    config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
     try:
         with allow_shadowing():
-            return pydantic.create_model(name, __config__=config, __doc__=description or None, **made)
+            model = pydantic.create_model(name, __base__=_Made, __doc__=description or None, **made)
     except pydantic.PydanticUserError as error:
         raise SignatureError(f"{name}: a field has a type that JSON cannot carry: {error.message}") from error
+    model.__made_of__ = (name, description, fields)
+    _models.add(model)
+    return model
+
+
+def _empty(*made_of: Any) -> BaseModel:
+    """An instance of a model of these fields, for `pickle`; of the one that is there already, if there is one."""
+    same = next((model for model in list(_models) if model.__made_of__ == made_of), None)
+    model = same or make_model(*made_of)
+    return model.__new__(model)
 
 
 @contextlib.contextmanager

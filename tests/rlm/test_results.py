@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import pickle
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -137,3 +140,29 @@ def test_mapped_outputs_are_written_as_far_as_json_goes() -> None:
 
 def test_evidence_names_its_field() -> None:
     assert [one.field for one in EXTRACTED.evidence] == ["answer", "tags"]
+
+
+@pytest.mark.parametrize("result", [SUBMITTED, EXTRACTED, FAILED])
+def test_results_can_be_pickled(result: ExecutionResult[Any]) -> None:
+    again = pickle.loads(pickle.dumps(result))
+    assert again == result
+    assert type(again.outputs) is type(result.outputs)
+
+
+def test_outputs_that_another_process_has_pickled_have_their_types() -> None:
+    code = (
+        "import pickle, sys\n"
+        "from rlm.signatures import Signature\n"
+        "from rlm.results import Evidence\n"
+        "made = Signature.of('doc -> found: list[Evidence], day: date | None = None', types={'Evidence': Evidence})\n"
+        "outputs = made.check_outputs({'found': [{'path': '/a', 'kind': 'history', 'quote': 'x'}]})\n"
+        "sys.stdout.buffer.write(pickle.dumps([outputs, outputs]))\n"
+    )
+    written = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=True)
+    one, other = pickle.loads(written.stdout)
+    assert one == other
+    assert one.found == [Evidence("/a", "history", "x")]
+    assert one.day is None
+    assert one.model_fields_set == {"found"}
+    with pytest.raises(ValueError, match="frozen"):
+        one.day = None
