@@ -7,6 +7,7 @@ the kernel, and with it every variable, stays.
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 import json
 import re
@@ -164,6 +165,8 @@ def describe_inputs(signature: Signature, inputs: Mapping[str, Any], *, brief: b
 def _input(name: str, value: Any, said: str | None, brief: bool) -> str:
     """The name, the type, the size, and how it begins. Small models take a beginning for the whole."""
     kind, about = type(value).__name__, f", {said}" if said else ""
+    if hasattr(builtins, name):
+        about += f", and not Python's own `{name}`, which is hidden by it"
     size = ""
     if isinstance(value, str):
         size = f", {len(value):,} characters"

@@ -527,6 +527,14 @@ async def test_a_cell_that_sleeps_does_not_stall_the_event_loop(make):
     assert ticks > 15
 
 
+async def test_an_input_that_hides_a_function_of_python_is_named_as_such(make):
+    made = make(["SUBMIT(answer=sum)"], "sum: int, note: str -> answer: int")
+    await made.run(sum=3, note="x")
+    told = made.asked()[0].messages[0].text
+    assert "- sum (int), and not Python's own `sum`, which is hidden by it: 3" in told
+    assert '- note (str, 1 characters): "x"' in told
+
+
 async def test_many_runs_at_once_share_nothing(make):
     made = make({"*": "```python\nimport time\nmine = int(doc)\ntime.sleep(0.05)\nSUBMIT(answer=mine)\n```"})
     results = await asyncio.gather(*(made.run(doc=str(i)) for i in range(12)))
