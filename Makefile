@@ -32,7 +32,7 @@ format: $(VENV)/.dev  ## Put the code into its usual form
 	@$(BIN)/ruff format .
 
 bench: $(VENV)/.dev .venv-bench/.ready  ## Compare with peers, in one run
-	@$(BIN)/python benchmarks/sandbox.py
+	@$(BIN)/python benchmarks/sessions.py
 	@$(BIN)/python benchmarks/runtime.py
 	@$(BIN)/python benchmarks/traces.py
 	@$(BIN)/python benchmarks/batch.py
@@ -68,5 +68,5 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@echo "Making .venv-bench with the peers (once)..."
 	@$(PYTHON) -m venv .venv-bench
 	@.venv-bench/bin/python -m pip install $(QUIET) -r benchmarks/requirements-peers.txt
-	@$(BIN)/python benchmarks/sandbox.py --prepare
+	@$(BIN)/python benchmarks/sessions.py --prepare
 	@touch $@

@@ -22,8 +22,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # before this folder: it has a sandbox.py, too
-
 from erring_models import CARE, Case, Extractor, Rates, is_right, model, write_code
 from rich import box
 from rich.console import Console

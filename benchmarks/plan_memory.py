@@ -10,12 +10,9 @@ import argparse
 import asyncio
 import gc
 import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # before this folder: it has a sandbox.py, too
 
 import psutil
 

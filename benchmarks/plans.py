@@ -23,13 +23,10 @@ import os
 import random
 import re
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # before this folder: it has a sandbox.py, too
 
 import sandbox
 from rlm.models.scripted import AsyncScriptedEngine, ScriptedEngine

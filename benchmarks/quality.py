@@ -28,8 +28,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.remove(str(Path(__file__).parent))  # there is a sandbox.py here, which is not the package
-
 CALLS = 50
 """Questions to sub models in one run: what both runtimes allow by themselves."""
 

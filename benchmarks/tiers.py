@@ -30,7 +30,6 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))  # before this folder: it has a sandbox.py, too
 MAX_TOKENS = 160
 
 OURS: dict[str, tuple[str, dict[str, Any]]] = {

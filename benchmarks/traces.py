@@ -17,9 +17,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# `sandbox.py` beside this file would hide the package of that name.
-sys.path.append(sys.path.pop(0))
-
 from rich import box
 from rich.console import Console
 from rich.markup import escape

@@ -1,7 +1,7 @@
 """Runs inside the interpreter of one contender: takes orders as JSON lines, measures here, answers as JSON lines.
 
 Only the standard library and the contender itself are imported, so that one file serves both environments. It is
-started with `-P` and reaches `peers` through the end of `sys.path`: `benchmarks/sandbox.py` must not hide `sandbox`.
+started with `-P` and reaches `peers` through the end of `sys.path`: nothing here may hide a package of a contender's.
 """
 
 from __future__ import annotations

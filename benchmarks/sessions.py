@@ -1,4 +1,4 @@
-"""The sandbox against its peers, in one run: `python benchmarks/sandbox.py --rounds 5 [--quick] [--json FILE]`.
+"""The sandbox against its peers, in one run: `python benchmarks/sessions.py --rounds 5 [--quick] [--json FILE]`.
 
 One worker process a contender (`worker.py`) takes the times; this driver only says whose turn it is. Contenders take
 turns within every round, so that whatever else the machine does falls on all of them. `--prepare` fills Deno's cache
