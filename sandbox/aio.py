@@ -16,7 +16,7 @@ from .policy import Mode
 from .pool import Pool, default_pool
 from .results import CellResult, Variable
 from .session import Session
-from .variables import read_variables
+from .variables import looked_at
 
 
 class AsyncSession:
@@ -141,7 +141,7 @@ class AsyncSession:
             session._ensure_alive()
             now = session._link.channels.takes("shell", 0)
             exchange = await now_or_threaded(lambda: session._begin_look(preview_chars, value_bytes), now)
-            return read_variables(exchange.answer(await finish(exchange, session._link)))
+            return looked_at(exchange.answer(await finish(exchange, session._link)))
 
     def interrupt(self) -> None:
         """Stop the cell that is running. Its variables stay."""

@@ -104,5 +104,5 @@ class Variable:
 
     has_value: bool = False
 
-    changes: int = 0
-    """How often a cell was seen to change what a list or dict holds: with `run(..., variables=True)`."""
+    changed: bool = field(default=False, compare=False)
+    """Whether the cell that brought it along has changed what it holds, though nothing else here may show it."""

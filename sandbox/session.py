@@ -21,11 +21,11 @@ from .link import Link
 from .policy import Mode
 from .pool import Pool, WarmKernel, default_pool
 from .results import CellResult, Variable
-from .variables import read_variables
+from .variables import looked_at
 
 _LOAD_SECONDS = 120.0
 _VARIABLES_SECONDS = 10.0
-_ALONG_BYTES = 1_000
+_ALONG_BYTES = 1_000  # of a value that a cell brings along, if it is not a text
 
 
 class Session:
@@ -113,9 +113,9 @@ class Session:
         """Run a cell and wait for it.
 
         `timeout` stops it after that many seconds, waiting for the host included. `variables` brings what `variables()`
-        would say along with the result, at little cost: values only up to a kilobyte each. Its time counts as the
-        cell's. A cell that fails, or reaches a limit, is a result; `SessionClosed` is raised when there is no kernel to
-        run it.
+        would say along with the result, at little cost: values only up to a kilobyte each, unless they are texts. Its
+        time counts as the cell's. A cell that fails, or reaches a limit, is a result; `SessionClosed` is raised when
+        there is no kernel to run it.
         """
         with self._one_at_a_time:
             exchange = self._begin(code, timeout, variables)
@@ -126,7 +126,7 @@ class Session:
         """What the session's variables are, in the order in which they were made; functions and inputs included."""
         with self._one_at_a_time:
             exchange = self._begin_look(preview_chars, value_bytes)
-            return read_variables(exchange.answer(exchange.wait()))
+            return looked_at(exchange.answer(exchange.wait()))
 
     def _begin(self, code: str, timeout: float | None, variables: bool) -> Exchange | CellResult:
         """Send a cell to the kernel, unless the policy has the last word on it already."""

@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
+from .errors import SandboxError
 from .results import Variable
 
 _MAX_VARIABLES = 2_000
@@ -28,6 +29,13 @@ class Known:
         return {name: _own(one) for name, one in self._variables.items()}
 
 
+def looked_at(answer: dict[str, Any]) -> dict[str, Variable]:
+    """The variables in an answer to a question for them. Raises `SandboxError` where the kernel could not say."""
+    if not isinstance(answer.get("variables"), list):
+        raise SandboxError(f"the kernel could not look at its variables: {str(answer.get('error'))[:500]}")
+    return read_variables(answer)
+
+
 def read_variables(answer: dict[str, Any], known: Mapping[str, Variable] | None = None) -> dict[str, Variable]:
     """The variables by name; whatever is malformed is left out."""
     described = answer.get("variables")
@@ -38,10 +46,9 @@ def read_variables(answer: dict[str, Any], known: Mapping[str, Variable] | None 
         if not isinstance(one, dict) or not isinstance(one.get("name"), str):
             continue
         if one.get("same") is True:
-            if known is not None and one["name"] in known:
-                found[one["name"]] = known[one["name"]]
+            if known is not None and (before := known.get(one["name"])) is not None:
+                found[before.name] = replace(before, changed=False) if before.changed else before
         else:
-            before = known.get(one["name"]) if known is not None else None
             variable = Variable(
                 name=_text(one["name"]),
                 type=_text(one.get("type")),
@@ -49,7 +56,7 @@ def read_variables(answer: dict[str, Any], known: Mapping[str, Variable] | None 
                 preview=_text(one.get("preview")),
                 value=one.get("value"),
                 has_value=one.get("has_value") is True,
-                changes=before.changes + (one.get("changed") is True) if before is not None else 0,
+                changed=one.get("changed") is True,
             )
             found[variable.name] = variable
     return found

@@ -24,6 +24,8 @@ NOT_AGAIN = (
     "it and later ones had set may be missing: look, and set it anew."
 )
 _LEAST_S = 0.05
+_SEEN_S = 3.0
+"""How long the last look at the variables may take. The kernel itself stops looking after two seconds."""
 
 
 @functools.cache
@@ -115,8 +117,10 @@ class Repl:
     async def seen(self) -> dict[str, Variable]:
         """The variables as they are now, with longer values than cells bring along; or else as they were last seen."""
         if (session := await self._opened()).alive:
-            with contextlib.suppress(sandbox.SandboxError):
-                self.variables = await session.variables()
+            # A thread that a cell has left behind may keep the kernel busy: what is known is enough then.
+            with contextlib.suppress(sandbox.SandboxError, TimeoutError):
+                async with asyncio.timeout(_SEEN_S):
+                    self.variables = {**self.variables, **await session.variables()}
         return self.variables
 
     def _look(self, now: dict[str, Variable] | None) -> None:
@@ -126,7 +130,7 @@ class Repl:
         before = self.variables
         self.changed = VariableChanges(
             added=tuple(name for name in now if name not in before and name not in self._given),
-            changed=tuple(name for name, one in now.items() if name in before and one != before[name]),
+            changed=tuple(name for name, one in now.items() if name in before and (one.changed or one != before[name])),
             removed=tuple(name for name in before if name not in now),
         )
         self.variables = now

@@ -22,7 +22,7 @@ from time import monotonic
 from typing import Any
 
 from . import anatomy, arrays, drawings, previews
-from .told import Told
+from .told import Told, mark_of
 
 globals()["__builtins__"] = dict(vars(builtins))  # see anatomy.py
 
@@ -32,6 +32,7 @@ _ONCE = 100  # how many numbers are written down before their room is looked at
 _INT_MOST = (1 << _INT_BITS) - 1
 _NAMES = 100_000  # how many a namespace is read for; more are only counted
 _NAME_CHARS = 200
+_MARK_BYTES = 10_000  # how long the copy of what is nested may be, to be compared later
 _VALUES_BYTES = 2 << 20  # what all values may take together: a snapshot fits into one message
 _FRAMES = 300  # a snapshot may be taken on top of a cell that was stopped at the end of its stack
 _find_surrogate = re.compile("[\ud800-\udfff]").search
@@ -55,6 +56,7 @@ def snapshot(
     deadline_seconds: float = 2.0,
     preview_chars: int = 200,
     value_bytes: int = 10_000,
+    text_bytes: int = 10_000,
     max_variables: int = 500,
     known: Told | None = None,
     told: Told | None = None,
@@ -62,19 +64,21 @@ def snapshot(
     """Describe the variables of a namespace: `{"variables": [...], "omitted": int, "complete": bool}`.
 
     A variable has `name`, `type`, `size`, `preview` and `has_value`; where that is true, `value` is exactly what the
-    variable holds (tuples as lists, numpy numbers as numbers), in at most `value_bytes` of compact UTF-8 JSON; no more
-    values come when all of them together have become large.
+    variable holds (tuples as lists, numpy numbers as numbers), in at most `value_bytes` of compact UTF-8 JSON, a text
+    in `text_bytes`; no more values come when all of them together have become large.
     `omitted` counts variables that are not listed: too many, out of time, or under a key that is not an ordinary name.
     `complete` is false when time ran out, or the namespace would not hold still.
 
-    A variable that is as it was in `known` has `name` and `same` only; a list or dict that was in `known` and holds
-    something else now is `changed`. What is said now is added to `told`.
+    A variable that is as it was in `known` has `name` and `same` only; one that was in `known` and holds something else
+    now is `changed`, though nothing else may show it. What is said now is added to `told`, if there is one.
     """
     limit = getrecursionlimit()
     setrecursionlimit(min(limit + _FRAMES, 2**31 - 1))
     try:
         named, omitted, complete = _pairs(namespace, skip, max_variables)
-        account = _Account(monotonic() + deadline_seconds, preview_chars, value_bytes, known or Told(), told or Told())
+        account = _Account(
+            monotonic() + deadline_seconds, preview_chars, value_bytes, text_bytes, known or Told(), told
+        )
         finished = account.of(named)
         omitted += len(named) - len(account.variables)
         return {"variables": account.variables, "omitted": omitted, "complete": complete and finished}
@@ -88,10 +92,19 @@ def snapshot(
 class _Account:
     """An account of variables in the making."""
 
-    __slots__ = ("deadline", "known", "left", "preview_chars", "told", "value_bytes", "variables")
+    __slots__ = ("deadline", "known", "left", "preview_chars", "text_bytes", "told", "value_bytes", "variables")
 
-    def __init__(self, deadline: float, preview_chars: int, value_bytes: int, known: Told, told: Told) -> None:
-        self.deadline, self.preview_chars, self.value_bytes = deadline, preview_chars, value_bytes
+    def __init__(
+        self,
+        deadline: float,
+        preview_chars: int,
+        value_bytes: int,
+        text_bytes: int,
+        known: Told,
+        told: Told | None,
+    ) -> None:
+        self.deadline, self.preview_chars = deadline, preview_chars
+        self.value_bytes, self.text_bytes = value_bytes, text_bytes
         self.known, self.told = known, told
         self.left = _VALUES_BYTES
         self.variables: list[dict[str, Any]] = []
@@ -105,26 +118,37 @@ class _Account:
                 return False
             shown = anatomy.text(name, _NAME_CHARS)
             clear = clear and shown == name
-            if self.known.same(name, thing):
+            if self.told is not None and self.known.same(name, thing):
                 self.told.keep(name, self.known)
                 self.variables.append({"name": shown, "same": True})
             else:
                 complete = self._describe(name, thing) and complete
-        if not clear:  # two names may read the same: the host cannot say which of them it knows
+        if not clear and self.told is not None:  # two names may read the same: the host cannot say which it knows
             self.told.forget()
         return complete
 
     def _describe(self, name: str, thing: object) -> bool:
-        room = min(self.value_bytes, self.left)
-        copy = _Copy(room, self.deadline)
+        kind = type(thing)
+        most = self.text_bytes if kind is str else self.value_bytes
+        room = min(most, self.left)
+        mark = mark_of(thing) if self.told is not None else None
+        # What is nested is compared by its copy, whether or not that is told.
+        nested = self.told is not None and mark is None and (kind is list or kind is tuple or kind is dict)
+        copy = _Copy(max(room, _MARK_BYTES) if nested else room, self.deadline)
         variable, finished = _describe(name, thing, self.deadline, self.preview_chars, copy)
+        if nested and variable["has_value"]:
+            mark = [variable["value"]]
+            if copy.spent > room:
+                del variable["value"]
+                variable["has_value"] = False
         if variable["has_value"]:
             self.left -= copy.spent
         self.variables.append(variable)
-        if finished and (variable["has_value"] or room == self.value_bytes):
-            self.told.add(name, thing, variable)
-            if self.told.differs(name, self.known):
+        if self.told is not None and finished:
+            if self.known.differs(name, mark):
                 variable["changed"] = True
+            if mark is not None and (variable["has_value"] or room == most):
+                self.told.add(name, thing, mark, copied=nested)
         return finished
 
 

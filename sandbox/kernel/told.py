@@ -1,94 +1,105 @@
 """What the host has been told about the variables: what has not changed since is not told again.
 
-Only what can be compared without running any code of an object is remembered: texts, numbers, and lists and dicts of
-nothing but these. The rest is described anew each time.
+Each variable is remembered with a mark: plain values that can be compared without running any code of an object. That
+is a text or a number itself, and the parts of a list, tuple or dict of nothing but these. Of what is nested it is the
+copy that was made for JSON, which can be compared, though only by making another one.
 """
 
 from __future__ import annotations
 
 import builtins
-from itertools import repeat
+from itertools import chain, repeat
 from operator import is_
 from typing import Any
 
 globals()["__builtins__"] = dict(vars(builtins))  # see anatomy.py
 
-_TEXT_CHARS = 1 << 16  # a longer text is not kept from being freed
 _PARTS = 10_000  # a longer list would take longer to compare than to describe
+_BYTES = 1 << 16  # of the texts or numbers in a variable: what is remembered is kept from being freed
+_INT_MOST = 1 << 332
+
+Mark = list[Any]
 
 
 class Told:
     """The variables of the last account, which has a number: the host names the last one it has read."""
 
-    __slots__ = ("_things", "number")
+    __slots__ = ("_marks", "number")
 
     def __init__(self, number: int = 0) -> None:
         self.number = number
-        self._things: dict[str, tuple[Any, Any]] = {}
+        self._marks: dict[str, tuple[Any, Mark, bool]] = {}
 
-    def add(self, name: str, thing: Any, described: dict[str, Any]) -> None:
-        """Remember a variable as it was described, if it can be compared later."""
-        kind = type(thing)
-        if _is_plain(kind):
-            if not (kind is str or kind is bytes) or len(thing) <= _TEXT_CHARS:
-                self._things[name] = (thing, None)
-        elif (kind is list or kind is dict) and (parts := _parts(thing, described.get("value"))) is not None:
-            self._things[name] = (thing, parts)
+    def add(self, name: str, thing: Any, mark: Mark, *, copied: bool) -> None:
+        """Remember a variable; `copied` if the mark does not hold the thing's own parts."""
+        self._marks[name] = (thing, mark, copied)
 
     def keep(self, name: str, other: Told) -> None:
         """Take over a variable that has not changed."""
-        self._things[name] = other._things[name]
+        self._marks[name] = other._marks[name]
 
     def forget(self) -> None:
         """Remember nothing: all is told again next time."""
-        self._things.clear()
+        self._marks.clear()
 
     def same(self, name: str, thing: Any) -> bool:
         """Whether a variable is what it was when it was told."""
-        if name not in self._things:
+        before, mark, copied = self._marks.get(name, (self, [], True))
+        if copied or thing is not before:
             return False
-        before, parts = self._things[name]
-        if thing is not before:
-            return False
-        if parts is None:
+        kind = type(thing)
+        if _is_plain(kind):
             return True
+        parts = chain(thing, dict.values(thing)) if kind is dict else thing
         try:
-            if len(thing) != len(parts) or not all(map(is_, thing, parts)):
-                return False
-            return type(thing) is list or all(map(is_, dict.values(thing), dict.values(parts)))
+            return len(thing) * (2 if kind is dict else 1) == len(mark) and all(map(is_, parts, mark))
         except RuntimeError:  # a thread of the cell changes it just now
             return False
 
-    def differs(self, name: str, other: Told) -> bool:
-        """Whether a list or dict has other parts than in another account, which its description need not show."""
-        parts, before = self._things.get(name, (None, None))[1], other._things.get(name, (None, None))[1]
-        return parts is not None and before is not None and bool(parts != before)
+    def differs(self, name: str, mark: Mark | None) -> bool:
+        """Whether a variable that was remembered holds something else now; it does if it can be marked no more."""
+        if name not in self._marks:
+            return False
+        before = self._marks[name][1]
+        if mark is None or len(mark) != len(before) or not all(map(is_, map(type, mark), map(type, before))):
+            return True
+        return bool(mark != before)
+
+
+def mark_of(thing: Any) -> Mark | None:
+    """The mark of a plain thing or a collection of these, as far as it can be kept; None where there is none."""
+    kind = type(thing)
+    if _is_plain(kind):
+        sides: tuple[Mark, ...] = ([thing],)
+    elif not (kind is list or kind is tuple or kind is dict) or len(thing) > _PARTS:
+        return None
+    else:
+        try:
+            sides = ([*thing], [*dict.values(thing)]) if kind is dict else ([*thing],)
+        except RuntimeError:  # a thread of the cell changes it just now
+            return None
+    return [*chain(*sides)] if all(map(_are_plain, sides)) else None
 
 
 def _is_plain(kind: type) -> bool:
     return kind is str or kind is int or kind is float or kind is bool or kind is bytes or kind is type(None)
 
 
-def _parts(things: list[Any] | dict[Any, Any], value: Any) -> Any:
-    """The parts of a list or dict, to compare with later; None where they are not all plain.
-
-    `value` is the copy that was made for JSON, if one was: what stands in it is plain, but for other copies. Parts that
-    are not in such a copy must be alike.
-    """
-    if value is not None:
-        kinds = {*map(type, dict.values(value) if type(value) is dict else value)}
-        return None if list in kinds or dict in kinds else value
-    if len(things) > _PARTS:
-        return None
-    try:
-        parts: Any = dict(things) if type(things) is dict else [*things]
-    except RuntimeError:  # a thread of the cell changes it just now
-        return None
-    sides = (dict.keys(parts), dict.values(parts)) if type(parts) is dict else (parts,)
-    return parts if all(map(_alike, sides)) else None
-
-
-def _alike(items: Any) -> bool:
-    """Whether all items are of one plain kind."""
-    kind = next(map(type, items), str)
-    return _is_plain(kind) and all(map(is_, map(type, items), repeat(kind)))
+def _are_plain(items: Mark) -> bool:
+    """Whether all items are plain, and take no more room than what is remembered may take."""
+    kind = type(items[0]) if items else str
+    if all(map(is_, map(type, items), repeat(kind))):  # mostly they are of one kind, and this is many times quicker
+        if kind is str or kind is bytes:
+            return sum(map(len, items)) <= _BYTES
+        if kind is int:
+            return bool(max(items) < _INT_MOST and min(items) > -_INT_MOST)
+        return _is_plain(kind)
+    size = 0
+    for item in items:
+        kind = type(item)
+        if not _is_plain(kind):
+            return False
+        size += len(item) if kind is str or kind is bytes else int.bit_length(item) // 8 if kind is int else 0
+        if size > _BYTES:
+            return False
+    return True

@@ -80,14 +80,12 @@ def test_very_many_large_values_are_not_too_much_for_one_message(open_session):
     assert result.ok, result
     assert session.alive
     assert len(result.variables) == 500  # `number` among them
+    assert result.variables["v0"].value == "é" * 4900
+    assert not result.variables["v498"].has_value  # all of them together are too much
     assert result.variables["v498"].preview.startswith("'éé")
-    now = session.variables()
-    assert now["v0"].value == "é" * 4900
-    assert not now["v498"].has_value  # all of them together are too much
-    assert now["v498"].preview.startswith("'éé")
 
 
-def test_a_cell_brings_short_values_along_and_longer_ones_are_there_when_asked_for(open_session):
+def test_a_cell_brings_short_values_and_texts_along_and_longer_ones_are_there_when_asked_for(open_session):
     session = open_session()
     along = session.run(
         "short = list(range(200))\nlong = list(range(400))\ntext = 'x' * 2000", variables=True
@@ -96,43 +94,91 @@ def test_a_cell_brings_short_values_along_and_longer_ones_are_there_when_asked_f
     assert not along["long"].has_value
     assert along["long"].size == 400
     assert along["long"].preview.startswith("[0, 1, 2, 3, ")
-    assert not along["text"].has_value
-    now = session.variables()
-    assert now["long"].value == list(range(400))
-    assert now["text"].value == "x" * 2000
+    assert along["text"].value == "x" * 2000
+    assert session.variables()["long"].value == list(range(400))
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        "v = list(range(5000))",
-        "v = [str(n) for n in range(5000)]",
-        "v = {n: n for n in range(5000)}",
-        "v = {str(n): float(n) for n in range(5000)}",
-    ],
-)
-def test_a_change_in_the_midst_of_a_long_list_or_dict_is_noticed_though_nothing_shows_it(make, open_session):
+HARD_TO_SEE = [
+    ("v = list(range(5000))", "v[4000] = 0"),
+    ("v = list(range(400))", "v[200] = None"),
+    ("v = [1] * 900", "v[300] = True"),
+    ("v = [None if i % 7 == 0 else i for i in range(400)]", "v[200] = 7"),
+    ("v = [str(n) for n in range(5000)]", "v[4000] = 'x'"),
+    ("v = {n: n for n in range(5000)}", "v[4000] = 0"),
+    ("v = {str(n): float(n) for n in range(5000)}", "v['4000'] = 0.0"),
+    ("v = {str(n): n for n in range(300)}", "v['150'] = None"),
+    ("v = {str(n): [n] for n in range(200)}", "v['150'].append(5)"),
+    ("v = [{'id': n, 'n': n} for n in range(150)]", "v[100]['n'] = 999"),
+    ("v = tuple(range(400))", "v = (*v[:300], 0, *v[301:])"),
+    ("v = 'x' * 30_000", "v = v[:20_000] + 'y' + v[20_001:]"),
+]
+
+
+@pytest.mark.parametrize(("make", "change"), HARD_TO_SEE)
+def test_a_change_that_nothing_shows_is_said(make, change, open_session):
     session = open_session()
     first = session.run(make, variables=True).variables["v"]
-    assert session.run("x = 1", variables=True).variables["v"] == first
-    key = "'4000'" if "{str" in make else "4000"
-    changed = session.run(f"v[{key}] = v[{key}] * 2", variables=True).variables["v"]
+    unchanged = session.run("x = 1", variables=True).variables["v"]
+    assert (unchanged, unchanged.changed) == (first, False)
+    changed = session.run(change, variables=True).variables["v"]
     assert (changed.size, changed.preview, changed.has_value) == (first.size, first.preview, False)
-    assert changed != first
-    assert session.run("x = 2", variables=True).variables["v"] == changed
-    assert session.run(f"w, v = v, {make.partition('=')[2]}", variables=True).variables["v"] != changed
-    again = session.run(f"v = {make.partition('=')[2]}", variables=True).variables
-    assert (
-        again["v"] == session.run(f"v = {make.partition('=')[2]}", variables=True).variables["v"]
-    )  # equal is the same
+    assert changed.changed
+    assert not session.run("x = 2", variables=True).variables["v"].changed
+    assert session.run(make, variables=True).variables["v"].changed
+    assert not session.run(make, variables=True).variables["v"].changed  # made anew, and equal
 
 
-def test_what_cannot_be_compared_without_its_own_code_is_not_said_to_have_changed(open_session):
-    session = open_session(policy="off")
-    code = "class Odd:\n    def __eq__(self, other):\n        raise SystemExit\nv = [Odd() for _ in range(500)]"
-    first = session.run(code, variables=True).variables["v"]
-    assert session.run("v[300] = Odd()", variables=True).variables["v"] == first
-    assert session.alive
+def test_each_of_two_changes_in_a_row_is_said(open_session):
+    session = open_session()
+    session.run("v = list(range(400))", variables=True)
+    for code in ("v[300] = None", "v[300] = 7", "v[300] = ask", "v[300] = 8"):
+        told = session.run(f"ask = [1]\n{code}", variables=True).variables["v"]
+        assert told.changed, code
+
+
+ODD = """
+ran = []
+armed = False
+class Key:
+    def __hash__(self):
+        return 1
+    def __eq__(self, other):
+        if armed:
+            ran.append(1)
+            {do}
+        return self is other
+d = {{Key(): n for n in range(60)}}
+for key in list(d)[:40]:
+    del d[key]
+v = [Key() for _ in range(500)]
+armed = True
+"""
+
+
+@pytest.mark.parametrize("do", ["raise ValueError", "raise SystemExit", "while True: pass"])
+def test_looking_for_changes_runs_no_code_of_an_object(do, open_session):
+    session = open_session(policy="off", limits=Limits(cell_seconds=5))
+    first = session.run(ODD.format(do=do), variables=True)
+    assert first.ok, first
+    assert first.variables["d"].size == 20
+    second = session.run("v[300] = Key()\nd[5] = 5", variables=True)  # 5 has another hash
+    assert second.variables["d"].size == 21
+    assert session.variables()["d"].size == 21
+    assert session.run("len(ran)").value == "0"
+
+
+def test_what_was_told_is_not_kept_from_being_freed(open_session):
+    session = open_session(limits=Limits(memory_bytes=1 << 30))
+    for _ in range(3):
+        result = session.run("pages = None\npages = ['x' * (10 << 20) + str(n) for n in range(60)]", variables=True)
+        assert result.ok, result.error
+
+
+def test_long_parts_are_not_compared_for_long(open_session):
+    session = open_session(limits=Limits(cell_seconds=5))
+    for _ in range(2):
+        assert session.run("v = ['x' * (50 << 20)] * 10_000", variables=True).ok
+        assert session.run("n = [1 << (8 * (4 << 20))] * 10_000", variables=True).ok
 
 
 @pytest.mark.xdist_group("jupyter")

@@ -736,7 +736,10 @@ def test_threads_that_change_everything_meanwhile_do_no_harm() -> None:
     st.lists(st.integers() | st.just(2**998) | st.just(-(2**1001)), max_size=90) | st.lists(st.floats(), max_size=90)
 )
 def test_a_list_of_numbers_is_drawn_as_if_number_by_number(numbers: list[Any]) -> None:
-    shown = [f"<int of {int.bit_length(n):,} bits>" if abs(n) >= 1 << 1000 else repr(n) for n in numbers]
+    huge = [isinstance(n, int) and n.bit_length() > 1000 for n in numbers]
+    shown = [
+        f"<int of {n.bit_length():,} bits>" if is_huge else repr(n) for n, is_huge in zip(numbers, huge, strict=True)
+    ]
     whole = f"[{', '.join(shown)}]"
     expected = whole if len(whole) <= 199 else whole[:199] + "…"
     (variable,) = take({"v": numbers})["variables"]
