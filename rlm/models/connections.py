@@ -1,7 +1,7 @@
 """The connections of this process that are idle, kept for the next request.
 
-A run has an event loop of its own, and the next run another one: connections that are passed on save every run the
-handshakes. A forked child starts without connections.
+Runs may have event loops of their own: connections that are passed on save every run the handshakes. Those of a loop
+that is open are its own. A forked child starts without connections.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from .connection import Connection, Origin
 
 _IDLE_SECONDS = 15.0  # servers close idle connections too, some after a few seconds
 _IDLE_MOST = 256
-_JUST_NOW_SECONDS = 0.5
 
 
 class Connections:
@@ -41,10 +40,7 @@ class Connections:
                 if at is None:
                     return None
                 connection = idle.pop(at)
-            idle_seconds = time.monotonic() - connection.idle_since
-            # Its loop watches it: what came before the last look around is known without asking.
-            watched = connection.loop is here and idle_seconds < _JUST_NOW_SECONDS
-            if watched or (idle_seconds < _IDLE_SECONDS and connection.quiet):
+            if time.monotonic() - connection.idle_since < _IDLE_SECONDS and connection.quiet:
                 return connection
             connection.close()
 

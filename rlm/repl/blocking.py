@@ -13,17 +13,21 @@ from typing import Any
 
 
 class _Kept:
-    """The main thread's event loop, kept from one run to the next: one that was made anew would cost a quick cell."""
+    """The main thread's event loop, kept from one run to the next: one that was made anew would cost a quick cell.
+
+    A loop in which tasks were left, or that was interrupted, is closed, as after `asyncio.run`. What else a tool leaves
+    in a loop stays there: timers, threads of its executor.
+    """
 
     def __init__(self) -> None:
         self._runner: asyncio.Runner | None = None
         self._parents: list[asyncio.Runner] = []
-        atexit.register(self.close)
+        atexit.register(self._at_exit)
         os.register_at_fork(after_in_child=self._forked)
 
     def run(self, work: Callable[[], Any]) -> Any:
-        """As `asyncio.run`. A loop that a run has left something in, or was interrupted in, is not used again."""
-        runner = self._runner = self._runner or asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        """As `asyncio.run`."""
+        runner = self._runner = self._open()
         results: list[Any] = []
         errors: list[Exception] = []
 
@@ -48,6 +52,18 @@ class _Kept:
         runner, self._runner = self._runner, None
         if runner is not None:
             runner.close()
+
+    def _open(self) -> asyncio.Runner:
+        if self._runner is not None and not self._runner.get_loop().is_closed():
+            return self._runner
+        runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        contextvars.Context().run(runner.get_loop)  # it keeps the context in which it was made
+        return runner
+
+    def _at_exit(self) -> None:
+        """Close the loop and nothing more: no thread can be started any longer to wait for others."""
+        if self._runner is not None:
+            self._runner.get_loop().close()
 
     def _forked(self) -> None:
         """In a forked child: what the loop waits with is the parent's, and closing it would be felt there."""

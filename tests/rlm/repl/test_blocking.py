@@ -5,10 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import os
+import socket
+import subprocess
+import sys
 import threading
+import time
+import weakref
 
 import pytest
 
+from rlm.models.transport import Endpoint
 from rlm.repl.blocking import run_sync
 
 
@@ -108,3 +114,61 @@ def test_a_forked_child_has_a_loop_of_its_own_and_leaves_the_parents_alone():
         return asyncio.get_running_loop()
 
     assert run_sync(woken_from_a_thread) is loop
+
+
+def test_a_loop_that_somebody_closed_is_replaced():
+    run_sync(here).close()
+    assert not run_sync(here).is_closed()
+
+
+class Held:
+    pass
+
+
+def test_nothing_of_a_runs_context_stays():
+    run_sync(here).close()  # the next one is made in the context below
+    variable = contextvars.ContextVar("variable")
+    held = Held()
+    gone = weakref.ref(held)
+
+    def run(value):
+        variable.set(value)
+        run_sync(here)
+
+    contextvars.copy_context().run(run, held)
+    del held
+    assert gone() is None
+
+
+def test_a_process_whose_runs_used_threads_ends_without_a_word():
+    code = "import asyncio\nfrom rlm.repl.blocking import run_sync\nrun_sync(lambda: asyncio.to_thread(int))"
+    ended = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_what_a_server_says_between_two_runs_is_not_the_answer_to_the_second():
+    """Some servers give up an idle connection with a word, which nobody had asked for."""
+    server = socket.create_server(("127.0.0.1", 0))
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+    def serve():
+        for farewell in (b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", b""):
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+                time.sleep(0.05)
+                connection.sendall(farewell)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    endpoint = Endpoint.at(f"http://127.0.0.1:{server.getsockname()[1]}/", [])
+
+    async def post():
+        return (await endpoint.post(b"{}")).status
+
+    assert run_sync(post) == 200
+    time.sleep(0.2)
+    assert run_sync(post) == 200
+    thread.join()
+    server.close()
