@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-RIDGE = 1.0
+RIDGE = 0.1
 _LEAST_SPREAD = 0.3
 _STEPS = 50
 _CLOSE = 1e-8
