@@ -196,12 +196,14 @@ class Ledger:
         named = self._db.execute("SELECT 1 FROM items WHERE name = ?", (name,)).fetchone()
         return "replaced" if named is not None else "other"
 
-    def note_lines(self, written: Iterable[str]) -> None:
-        """Note for `missing_lines` which items have a line in the results file."""
+    def begin_lines(self) -> None:
+        """Forget which items have a line in the results file: they are noted anew."""
         self._db.execute("CREATE TEMP TABLE IF NOT EXISTS written (key TEXT PRIMARY KEY)")
-        with self._transaction():
-            self._db.execute("DELETE FROM written")
-            self._db.executemany("INSERT OR IGNORE INTO written VALUES (?)", ((key,) for key in written))
+        self._db.execute("DELETE FROM written")
+
+    def note_line(self, key: str) -> bool:
+        """Note for `missing_lines` that an item has a line in the results file; False if it had one already."""
+        return self._db.execute("INSERT OR IGNORE INTO written VALUES (?)", (key,)).rowcount == 1
 
     def missing_lines(self) -> Iterator[tuple[str, str, int]]:
         """The lines of outcomes that the results file does not have, with the names and numbers of their items now."""
@@ -249,8 +251,8 @@ class Ledger:
 
 def ledger_path(home: Path, results: Path) -> Path:
     """Where the ledger of a batch is: there is one for each results file, by whatever path it is named."""
-    mark = hashlib.sha256(os.fsencode(results.resolve())).hexdigest()[:16]
-    return home / "batches" / f"{results.stem[:40]}-{mark}.db"
+    place = results.resolve()
+    return home / "batches" / f"{place.stem[:40]}-{hashlib.sha256(os.fsencode(place)).hexdigest()[:16]}.db"
 
 
 def _take_lock(path: Path) -> int:

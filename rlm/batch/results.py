@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -14,7 +15,7 @@ from typing import IO, Any
 
 from .ledger import Entry, Ledger
 from .outcome import ENDINGS, Outcome
-from .problems import ForeignResults, unwritable
+from .problems import BatchTaken, ForeignResults, unwritable
 
 _FIRST = b'{"item": '
 """How every line begins."""
@@ -40,6 +41,9 @@ class Mended:
     gone: int = 0
     """Lines of items that are not in the batch now: they stay, and their number is null."""
 
+    double: int = 0
+    """Lines of items that had one already."""
+
 
 class Results:
     """The results file of a batch, open for more lines. `mended` says what was put right when it was opened."""
@@ -49,11 +53,11 @@ class Results:
         self._ledger = ledger
         with _room(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            self.mended = _mend(path, ledger)
-            self._file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            self._file, self.mended = self._open()
 
     def write(self, number: int, outcome: Outcome) -> bool:
         """Write an outcome down, in the ledger and here; False if the item has one already."""
+        self._return()
         entry = entry_of(number, outcome)
         if not self._ledger.write(entry):
             return False
@@ -63,7 +67,54 @@ class Results:
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._file)
+        try:
+            self._return()
+        finally:
+            os.close(self._file)
+
+    def _open(self) -> tuple[int, Mended]:
+        """The file, ours alone, and what had to be done to it."""
+        file = _claimed(self.path)
+        try:
+            mended = _mend(self.path, self._ledger)
+            anew = None if _is(self.path, file) else _claimed(self.path)  # it was written anew
+        except BaseException:
+            os.close(file)
+            raise
+        if anew is None:
+            return file, mended
+        os.close(file)
+        return anew, mended
+
+    def _return(self) -> None:
+        """Put the file back, with all its lines, if somebody has taken it away."""
+        if not _is(self.path, self._file):
+            with _room(self.path):
+                file, _ = self._open()
+                os.close(self._file)
+                self._file = file
+
+
+def _claimed(path: Path) -> int:
+    """The file, open for more lines. Raises `BatchTaken` if another process has it, with whatever ledger."""
+    file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        message = f"another process is writing to {path}; wait for it, or end it, or name another --output"
+        raise BatchTaken(message) from None
+    except OSError:
+        pass  # a file system that knows no locks
+    return file
+
+
+def _is(path: Path, file: int) -> bool:
+    """Whether a file that is open is still the one at its place."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file))
+    except OSError:
+        return False
 
 
 def entry_of(number: int, outcome: Outcome) -> Entry:
@@ -117,9 +168,11 @@ def _mend(path: Path, ledger: Ledger) -> Mended:
             torn = _torn(file, path)
             found = _look(file, path, ledger)
             file.truncate(file.seek(0, os.SEEK_END) - torn)  # not before it is known to be ours
-            if found["again"] + found["replaced"] + found["moved"] + found["numbered"]:
+            if found["again"] + found["replaced"] + found["moved"] + found["numbered"] + found["double"]:
                 _rewrite(file, path, ledger)
-    ledger.note_lines(_keys(path))
+    ledger.begin_lines()
+    for key in _keys(path):
+        ledger.note_line(key)
     restored = 0
     target = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
@@ -129,7 +182,7 @@ def _mend(path: Path, ledger: Ledger) -> Mended:
     finally:
         os.close(target)
     moved = found["moved"]
-    return Mended(torn, restored - moved, found["again"] + found["replaced"], moved, found["other"])
+    return Mended(torn, restored - moved, found["again"] + found["replaced"], moved, found["other"], found["double"])
 
 
 def _renamed(line: str, name: str, number: int) -> str:
@@ -157,7 +210,11 @@ def _torn(file: IO[bytes], path: Path) -> int:
 def _look(file: IO[bytes], path: Path, ledger: Ledger) -> Counter[str]:
     """How the lines stand. Outcomes that only the file knows are written into the ledger."""
     found = Counter[str]()
+    ledger.begin_lines()
     for number, data, line in _parsed(file, path):
+        if not ledger.note_line(data["key"]):
+            found["double"] += 1
+            continue
         standing = ledger.standing(data["key"], data["item"], data["number"])
         if standing in ("open", "replaced"):
             ledger.write(_entry_of_line(data, line, path, number))
@@ -169,10 +226,14 @@ def _look(file: IO[bytes], path: Path, ledger: Ledger) -> Counter[str]:
 
 def _rewrite(file: IO[bytes], path: Path, ledger: Ledger) -> None:
     """The file without the lines that must go, put in its place as a whole. What is not in the batch has no number."""
-    other = path.with_name(f".{path.name}.{os.getpid()}")
+    place = path.resolve()  # a link stays one
+    other = place.with_name(f".{place.name}.{os.getpid()}")
     try:
+        ledger.begin_lines()
         with other.open("wb") as target:
             for _, data, line in _parsed(file, path):
+                if not ledger.note_line(data["key"]):
+                    continue
                 standing = ledger.standing(data["key"], data["item"], data["number"])
                 if standing == "other" and data["number"] is not None:
                     line = _line({**data, "number": None})
@@ -180,7 +241,7 @@ def _rewrite(file: IO[bytes], path: Path, ledger: Ledger) -> None:
                     target.write(line.encode() + b"\n")
             target.flush()
             os.fsync(target.fileno())
-        other.replace(path)
+        other.replace(place)
     except BaseException:
         other.unlink(missing_ok=True)
         raise

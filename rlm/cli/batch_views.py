@@ -196,6 +196,8 @@ def mended_lines(mended: Mended, path: Path) -> list[str]:
         made.append(f"{path}: the last line was not finished and was taken away")
     if mended.replaced:
         made.append(f"{path}: {count(mended.replaced, 'line')} of items that are done anew taken out")
+    if mended.double:
+        made.append(f"{path}: {count(mended.double, 'line')} of items that had one already taken out")
     if mended.moved:
         made.append(f"{path}: {count(mended.moved, 'line')} renamed, as the items have moved")
     if mended.restored:

@@ -186,7 +186,7 @@ def test_a_key_that_is_refused_is_one_error_for_the_batch(
         server.shutdown()
     said = capfd.readouterr().err
     assert code == exits.ENVIRONMENT
-    assert "key" in said
+    assert "Set SOME_KEY" in said
     assert "sk-not-the-right-one" not in said
     assert 0 < len(_NoSuchKey.asked) < 20
     assert [path.read_text() for path in folder.glob("*.jsonl")] in ([], [""])
@@ -262,6 +262,8 @@ def test_a_results_file_has_one_ledger_by_whatever_path_it_is_named(tmp_path: Pa
     ledger = ledger_path(home(), tmp_path / "real" / "r.jsonl")
     assert ledger_path(home(), tmp_path / "link" / "r.jsonl") == ledger
     assert ledger_path(home(), tmp_path / "real" / ".." / "real" / "r.jsonl") == ledger
+    (tmp_path / "other.jsonl").symlink_to("real/r.jsonl")
+    assert ledger_path(home(), tmp_path / "other.jsonl") == ledger
 
 
 def test_results_that_are_none_are_not_touched(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from rlm.batch.driving import Batch, Rules
 from rlm.batch.items import Item
 from rlm.batch.ledger import Ledger, ledger_path
 from rlm.batch.outcome import Outcome, lost
-from rlm.batch.problems import BatchError, ForeignResults, Unfit
+from rlm.batch.problems import BatchError, BatchTaken, ForeignResults, Unfit
 from rlm.batch.results import Mended, Results
 
 
@@ -249,6 +249,46 @@ def test_results_that_were_deleted_come_back_from_the_ledger(tmp_path: Path) -> 
     drive(folder, engine)
     assert engine.taken == []
     check_complete(folder, 4)
+
+
+@pytest.mark.parametrize("take", ["unlink", "rename"])
+@pytest.mark.parametrize("after", [2, 4])
+def test_results_that_are_taken_away_meanwhile_are_put_back(tmp_path: Path, take: str, after: int) -> None:
+    folder = write_folder(tmp_path, 4)
+    results, done = folder / "results.jsonl", []
+
+    def answer(item: Item) -> Outcome:
+        if len(done) == after - 1:
+            getattr(results, take)(*[folder / "elsewhere.jsonl"] * (take == "rename"))
+        done.append(item)
+        return answered(item)
+
+    drive(folder, QuickEngine(answer))
+    check_complete(folder, 4)
+
+
+def test_an_item_that_has_two_lines_keeps_one(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, 4)
+    drive(folder, QuickEngine())
+    (folder / "results.jsonl").write_text(2 * (folder / "results.jsonl").read_text())
+    assert _opened(folder) == Mended(double=4)
+    check_complete(folder, 4)
+    assert _opened(folder) == Mended()
+
+
+def test_two_drivers_do_not_share_a_results_file_whatever_their_ledgers(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, 2)
+    (folder / "link.jsonl").symlink_to("results.jsonl")
+    first, second = Ledger(folder / "one.db"), Ledger(folder / "other.db")
+    with contextlib.closing(first), contextlib.closing(second):
+        for ledger in (first, second):
+            Batch(batch_story.source_of(folder), ledger).prepare()
+        with contextlib.closing(Results(folder / "results.jsonl", first)):
+            for path in ("results.jsonl", "link.jsonl"):
+                with pytest.raises(BatchTaken, match="another process is writing to"):
+                    Results(folder / path, second)
+        Results(folder / "link.jsonl", second).close()
+    assert (folder / "link.jsonl").is_symlink()
 
 
 @pytest.mark.parametrize("text", ["name,age\n", "not ours", '{"a": 1}\n', '["key"]\n', '{"key": 1, "item": "x"}\n'])
