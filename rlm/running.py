@@ -97,7 +97,7 @@ def make_model(spec: ModelSpec, role: str, had: int = 0) -> Any:
     # Where answers are kept by us, or are not to be kept, dspy keeps them only if the task says so.
     own_cache = {"cache": False} if traffic.in_use() else {}
     lm = dspy.LM(spec.model, **own_cache | spec.lm_options())
-    lm.limit = spec.limit
+    lm.limit, lm.key_env = spec.limit, spec.api_key_env
     return lm
 
 

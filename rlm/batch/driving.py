@@ -142,7 +142,8 @@ class Batch:
             if (changed := self._source.changed()) is None:
                 raise
         if changed is not None:
-            self.stop(f"{changed} was changed meanwhile; the same command goes on with what it says now")
+            said = "was changed meanwhile; the same command goes on with what it says now"
+            self.stop(f"{changed} {said if changed.exists() else 'is gone; put it back, and the same command goes on'}")
 
     def _items(self) -> Iterator[Item]:
         """What the engine is given, when it has room for more."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..tasks import TaskError, TaskProblem
 from ..tasks.places import read
+from ..tasks.problems import suggestion
 from ..tasks.schema import SOURCES
 from . import keys
 from .binding import Base, Binder, checked
@@ -39,6 +40,9 @@ class Found:
     what: str = "input"
     """What its inputs are called there."""
 
+    problem: TaskProblem | None = None
+    """What is wrong with it, where it could not be read."""
+
 
 class Source:
     """Where the items of a batch come from. It can be read more than once, and holds none of them."""
@@ -66,7 +70,7 @@ class Source:
 
     def read(self) -> Iterator[Item]:
         """The items, without keys and unchecked but for what it takes to read them."""
-        return (found.item for found in self._limited())
+        return (_readable(found).item for found in self._limited())
 
     def checked(self) -> Iterator[tuple[Item, Base, str]]:
         """The items with their tasks and hashes. `TaskError` says all that is wrong, as far as a person would read."""
@@ -75,7 +79,7 @@ class Source:
         for found in self._limited():
             empty = False
             try:
-                base = self._binder.base(found.item)
+                base = self._binder.base(_readable(found).item)
                 values = self._binder.values(base, replace(found.item, name=found.where))
                 checked(base, values, found.where, found.what)
                 made = found.item, base, self._digest(base, found.item, values)
@@ -147,6 +151,11 @@ class Source:
         as_csv = over.suffix.lower() == ".csv"
         named = _naming(base)
         for row in read_rows(over):
+            if row.problem is not None:
+                yield Found(task, row.where, problem=TaskProblem(row.where, row.problem))
+                continue
+            if as_csv and (unknown := sorted(self._skip - row.values.keys())):
+                raise TaskError([_no_column(over, unknown[0], row.values)])
             values = {name: value for name, value in row.values.items() if name not in self._skip}
             name = _name(values.pop(named, None) if named is not None else None, f"row {row.number}")
             given = {}
@@ -164,7 +173,22 @@ class Source:
         for row in read_objects(path):
             if len(files) > _FILES_KEPT:
                 files.clear()
-            yield _line(row, path, f"{prefix}{row.where.rpartition(':')[2]}", files)
+            try:
+                yield _line(row, path, f"{prefix}{row.where.rpartition(':')[2]}", files)
+            except TaskError as error:
+                nothing = Item("", row.where, {}, "", {}, path.name)
+                yield from (Found(nothing, row.where, problem=problem) for problem in error.problems)
+
+
+def _no_column(rows: Path, name: str, columns: Iterable[str]) -> TaskProblem:
+    return TaskProblem("--skip", f"{rows} has no column {name!r}{suggestion(name, columns)}")
+
+
+def _readable(found: Found) -> Found:
+    """What was found, if it could be read. Raises `TaskError`."""
+    if found.problem is not None:
+        raise TaskError([found.problem])
+    return found
 
 
 def from_file(path: Path, name: str) -> Item:
@@ -201,6 +225,9 @@ def _name(given: Any, otherwise: str) -> str:
 
 
 def _line(row: Row, path: Path, name: str, files: dict[str, Item]) -> Found:
+    """The item of a line of tasks. Raises `TaskError` where there is none."""
+    if row.problem is not None:
+        raise TaskError([TaskProblem(row.where, row.problem)])
     values = dict(row.values)
     name = _name(next((values.pop(one) for one in NAMES if one in values), None), name)
     if "task" not in values:
@@ -213,7 +240,11 @@ def _line(row: Row, path: Path, name: str, files: dict[str, Item]) -> Found:
         item = Item("", name, task, str(path.absolute().parent), inputs, path.name)
     else:
         if task not in files:
-            files[task] = from_file(path.parent / task, task)
+            try:
+                files[task] = from_file(path.parent / task, task)
+            except TaskError as error:
+                said = "; ".join(map(str, error.problems))
+                raise TaskError([TaskProblem(row.where, f"names a task that cannot be used: {said}")]) from None
         item = replace(files[task], name=name, inputs=inputs)
     return Found(item, row.where)
 

@@ -26,10 +26,12 @@ class Row:
     """File and line, for messages."""
 
     values: dict[str, Any]
+    problem: str | None = None
+    """What is wrong with it, where it could not be read."""
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """The rows of a file, lazily. Raises `TaskError` at the first that cannot be read."""
+    """The rows of a file, lazily. Raises `TaskError` where there is no reading on."""
     if path.suffix.lower() == ".csv":
         return _csv(path)
     if path.suffix.lower() in JSONL:
@@ -45,16 +47,17 @@ def read_objects(path: Path) -> Iterator[Row]:
             continue
         number += 1
         where = f"{path}:{line_number}"
+        made: Any = {}
+        problem = None
         try:
             made = json.loads(line.rstrip("\r\n"))
         except json.JSONDecodeError as error:
-            said = f"is not JSON: {error.msg}, at character {error.colno}"
-            raise TaskError([TaskProblem(where, said)]) from None
+            problem = f"is not JSON: {error.msg}, at character {error.colno}"
         except (ValueError, RecursionError) as error:
-            raise TaskError([TaskProblem(where, f"is not JSON ({error})")]) from None
+            problem = f"is not JSON ({error})"
         if not isinstance(made, dict):
-            raise TaskError([TaskProblem(where, "is no JSON object; each line is one, as in {...}")])
-        yield Row(number, where, made)
+            made, problem = {}, "is no JSON object; each line is one, as in {...}"
+        yield Row(number, where, made, problem)
 
 
 def _csv(path: Path) -> Iterator[Row]:
@@ -74,7 +77,8 @@ def _csv(path: Path) -> Iterator[Row]:
             where = f"{path}:{reader.line_num} (row {number})"
             if len(cells) != len(names):
                 message = f"has {len(cells)} cells, and the heading {len(names)}; cells with commas go into quotes"
-                raise TaskError([TaskProblem(where, message)])
+                yield Row(number, where, {}, message)
+                continue
             yield Row(number, where, dict(zip(names, cells, strict=True)))
     except csv.Error as error:
         raise TaskError([TaskProblem(f"{path}:{reader.line_num}", f"is not CSV ({error})")]) from None

@@ -164,6 +164,8 @@ def _where(lm: Any) -> str:
 
 
 def _key_names(env_keys: tuple[str, ...], lm: Any) -> tuple[str, ...]:
+    if own := getattr(lm, "key_env", None):  # the task file names it
+        return (own,)
     provider, slash, _ = str(getattr(lm, "model", "")).partition("/")
     return env_keys or (f"{provider.upper() if slash else 'OPENAI'}_API_KEY",)
 

@@ -135,10 +135,26 @@ def test_a_bad_line_of_tasks_is_named(tmp_path: Path) -> None:
     assert problem.startswith(f"{folder}/tasks.jsonl:1: is not ")
     (folder / "tasks.jsonl").write_text('{"task": "no.yaml"}\n')
     (problem,) = _problems(Source([folder / "tasks.jsonl"]))
+    assert problem.startswith(f"{folder}/tasks.jsonl:1: names a task that cannot be used: ")
     assert "no.yaml: cannot be read" in problem
-    (folder / "tasks.jsonl").write_text('{"signature": "n -> m"}\n\n{"task": \n')
-    (problem,) = _problems(Source([folder / "tasks.jsonl"]))
-    assert problem == f"{folder}/tasks.jsonl:3: is not JSON: Expecting value, at character 10"
+    (folder / "tasks.jsonl").write_text('[1]\n\n{"task": \n{"task": "no.yaml"}\n{"task": 5}\n')
+    problems = _problems(Source([folder / "tasks.jsonl"]))
+    assert [one.removeprefix(f"{folder}/tasks.jsonl:")[:2] for one in problems] == ["1:", "3:", "4:", "5:"]
+    assert problems[1] == f"{folder}/tasks.jsonl:3: is not JSON: Expecting value, at character 10"
+
+
+def test_all_rows_that_cannot_be_read_are_told_together(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, rows__jsonl='{"n": 1}\n{\n7\n', rows__csv="n,word\n1\n2,b\n3\nx,c\n")
+    said = _problems(Source([folder / "task.yaml"], folder / "rows.jsonl"))
+    assert [one.removeprefix(f"{folder}/rows.jsonl:")[:2] for one in said] == ["1:", "2:", "3:"]
+    said = _problems(Source([folder / "task.yaml"], folder / "rows.csv"))
+    assert [one.removeprefix(f"{folder}/rows.csv:")[:9] for one in said] == ["2 (row 1)", "4 (row 3)", "5 (row 4)"]
+
+
+def test_a_column_to_pass_over_that_is_not_there_is_said(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, rows__csv="n,word,note\n1,a,b\n")
+    (problem,) = _problems(Source([folder / "task.yaml"], folder / "rows.csv", skip=["nte"]))
+    assert problem == f"--skip: {folder}/rows.csv has no column 'nte'; did you mean note?"
 
 
 def test_task_files_are_items_with_their_own_inputs(tmp_path: Path) -> None:
