@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 import time
 from collections import deque
 from pathlib import Path
@@ -85,8 +87,9 @@ class Speed:
 class LinesView:
     """Writes a line at the start, at the end, and every few seconds."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream, self._speed, self._said = stream, Speed(), time.monotonic()
+    def __init__(self, stream: TextIO, every: float = _EVERY_S) -> None:
+        self._stream, self._speed, self._said, self._every = stream, Speed(), time.monotonic(), every
+        self._over = threading.Event()
 
     def note(self, mended: Mended, path: Path) -> None:
         """Say what was done to the results file."""
@@ -97,11 +100,12 @@ class LinesView:
         """Say how much there is to do."""
         self._speed.begin()
         self.say(begin_line(batch))
+        threading.Thread(target=self._beat, args=(batch,), daemon=True, name="rlm-progress").start()
 
     def update(self, batch: Batch, outcome: Outcome) -> None:
         """Say how far it is, if that was not said lately."""
         self._speed.take()
-        if time.monotonic() - self._said >= _EVERY_S:
+        if time.monotonic() - self._said >= self._every:
             self._say_state(batch)
 
     def say(self, text: str) -> None:
@@ -112,13 +116,22 @@ class LinesView:
 
     def stop(self, batch: Batch) -> None:
         """Say how far it came."""
+        self._over.set()
         self._say_state(batch)
+
+    def _beat(self, batch: Batch) -> None:
+        """Say it also while nothing ends: items may take long, or wait for their turn to ask a model."""
+        while not self._over.wait(self._every):
+            if time.monotonic() - self._said >= self._every:
+                with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+                    self._say_state(batch)
 
     def _say_state(self, batch: Batch) -> None:
         endings = [f"{number:,} {ending.lower()}" for ending, number in batch.endings.items() if number]
         rate, left = self._speed.facts(batch)
         cost = money(batch.cost_usd) if batch.cost_usd is not None else None
-        facts = [one for one in (rate, cost, left) if one is not None]
+        running = f"{len(batch.running):,} under way" if batch.running else None
+        facts = [one for one in (running, rate, cost, left) if one is not None]
         self.say(", ".join([f"{batch.done:,} of {batch.total:,} done", *facts, *endings]))
 
 

@@ -317,6 +317,18 @@ def test_progress_tells_rate_cost_endings_and_the_time_left(terminal: bool) -> N
     assert ("row 0: no [bold]luck" in shown) is terminal
 
 
+def test_lines_of_progress_come_also_while_nothing_ends() -> None:
+    stream, batch = io.StringIO(), _batch()
+    batch.running["k"] = (1, None)  # type: ignore[assignment]
+    view = LinesView(stream, every=0.01)
+    view.start(batch)
+    until = time.monotonic() + 10
+    while stream.getvalue().count("250 of 1,000 done, 1 under way") < 2 and time.monotonic() < until:
+        time.sleep(0.01)
+    view.stop(batch)
+    assert stream.getvalue().count("250 of 1,000 done, 1 under way") >= 2
+
+
 @pytest.mark.parametrize(
     ("width", "said"),
     [
