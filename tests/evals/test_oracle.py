@@ -46,6 +46,27 @@ def test_in_this_runtime_it_writes_cells_that_do_the_task(name: str) -> None:
     assert (result.usage.llm_calls > 0) == (name in ("count", "compare", "pairs", "extract"))
 
 
+@pytest.mark.parametrize("name", ["pairs", "compare"])
+def test_the_longest_texts_are_read_within_the_calls_and_bytes_that_there_are(name: str) -> None:
+    """More than one call of a function can carry, and about as much as fifty prompts of this window can hold."""
+    some = SUITES[name].generate(1, 10_000_000, 3)
+    sample = next(one for one in some if "Among the messages of" not in one.instructions)
+    with dspy.context(lm=oracle_lm(Oracle(error=0.0, bad_code=0.0, wrong_code=0.0))):
+        result = rlm.Predict(signature(sample), record=False).run_with_fallback(**sample.inputs)
+    assert isinstance(result, rlm.Submitted)
+    assert score(sample, result.outputs.model_dump()).total == 1.0
+    assert 40 < result.usage.llm_calls < 50
+
+
+def test_with_too_few_calls_it_answers_from_what_it_could_read() -> None:
+    sample = next(SUITES["pairs"].generate(2, 60_000, 1))
+    with dspy.context(lm=oracle_lm(Oracle(error=0.0, bad_code=0.0, wrong_code=0.0, window=2_500))):
+        few = rlm.FallbackTrigger(max_llm_calls=4)
+        result = rlm.Predict(signature(sample), trigger=few, record=False).run_with_fallback(**sample.inputs)
+    assert isinstance(result, rlm.Submitted)
+    assert result.usage.llm_calls == 3
+
+
 @pytest.mark.parametrize("name", ["needle", "count", "extract"])
 def test_in_dspy_it_writes_cells_that_do_the_task(name: str) -> None:
     sample = next(SUITES[name].generate(8, 12_000, 1))

@@ -16,8 +16,10 @@ LABEL += "\n".join(f"- {topic}: {about}" for topic, about in TOPICS.items())
 TAKE = "Take from this letter the record that is asked for, as one JSON object and nothing else."
 
 _FEW = 40
-_TOKENS = 60
-"""A message has fewer."""
+"""Messages in one question, so that they are read well."""
+
+_AT_ONCE = 1_000_000
+"""Characters that go to sub models in one call of a function: a session takes no more than some megabytes."""
 
 _FIND = """
 import re
@@ -28,18 +30,31 @@ facts = [fact for fact in facts if {wanted}]
 print(f"found {{len(facts)}} facts, such as", facts[:2])
 """
 _TOPICS = """
-topics, todo = {{}}, list(range(len(facts)))
+def packed(texts, most):
+    parts, room = [], 0
+    for text in texts:
+        line = len(text) + 7
+        if not parts or len(parts[-1]) == most or room < line:
+            parts.append([])
+            room = {room}
+        parts[-1].append(text)
+        room -= line
+    return parts
+
+topics, left = {{}}, {calls} - 1  # a run ends with its last call
 for attempt in range(3):
-    parts = [todo[start : start + {size}] for start in range(0, len(todo), {size})]
-    prompts = [{question!r} + "\\n" + "\\n".join(f"{{i}}: {{facts[i][2]}}" for i in part) for part in parts]
-    for reply in llm_query_batched(prompts):
+    todo = [text for text in dict.fromkeys(fact[2] for fact in facts) if text not in topics]
+    parts = packed(todo, max({few}, -(-len(todo) // max(1, left * 4 // 5))))[:left]
+    left -= len(parts)
+    prompts = [{question!r} + "\\n" + "\\n".join(f"{{i}}: {{text}}" for i, text in enumerate(part)) for part in parts]
+    replies, step = [], max(1, {at_once} // max(map(len, prompts), default=1))
+    for start in range(0, len(prompts), step):
+        replies += llm_query_batched(prompts[start : start + step])
+    for part, reply in zip(parts, replies):
         for number, topic in re.findall(r"(?m)^(\\d+): (\\w+)$", reply or ""):
-            topics[int(number)] = topic
-    todo = [i for i in range(len(facts)) if i not in topics]
-    if not todo:
-        break
-read = [(topics.get(i, ""), facts[i][1], facts[i][2]) for i in range(len(facts))]
-print(f"read {{len(topics)}} of {{len(facts)}}")
+            topics[part[int(number)]] = topic
+read = [(topics.get(fact[2], ""), fact[1], fact[2]) for fact in facts]
+print(f"read {{sum(bool(topic) for topic, _, _ in read)}} of {{len(facts)}}")
 """
 _LETTER = """
 reply = llm_query({question!r} + "\\n" + facts[0][2])
@@ -67,7 +82,8 @@ def next_cell(settings: Oracle, question: Question, printed: str, task: str, cal
     if stage == "read":
         if question.skill.reads == "letter":
             return _LETTER.format(question=f"{TAKE} {task}").strip()
-        return _TOPICS.format(question=LABEL, size=_size(settings, printed, calls)).strip()
+        room = min(settings.window * 4 - len(LABEL) - 100, _AT_ONCE)
+        return _TOPICS.format(question=LABEL, few=_FEW, room=room, calls=calls, at_once=_AT_ONCE).strip()
     if stage == "answer":
         facts = "facts" if question.skill.reads == "nothing" else "read"
         solve = question.skill.solve
@@ -94,13 +110,6 @@ def _stage(question: Question, printed: str) -> str:
         return "read" if question.skill.reads != "nothing" else "answer"
     # Where nothing was found it looks once more, and then believes it.
     return "answer" if printed.count("found 0 facts") > 1 and question.skill.reads == "nothing" else "find"
-
-
-def _size(settings: Oracle, printed: str, calls: int) -> int:
-    """How many messages go into one question: few, so that they are read well, if there are calls enough for that."""
-    found = [int(number) for number in re.findall(r"found (\d+) facts", printed)]
-    needed = -(-found[-1] // max(1, calls * 4 // 5)) if found else _FEW
-    return min(max(_FEW, needed), settings.window // _TOKENS)
 
 
 def _find(question: Question, *, half: bool) -> str:
