@@ -105,6 +105,8 @@ SCORERS: dict[str, Scorer] = {
     "pairs": pairs_f1,
     "values": values,
 }
+MEANT_FOR = {"number": "numbers", "set": "lists", "items": "lists", "pairs": "lists of pairs"}
+"""What a scorer can score; those that are not here can score everything."""
 
 
 def _pair_key(pair: Any) -> Hashable:

@@ -17,6 +17,11 @@ GOOD: dict[str, Any] = {
     "expected": {"total": 9, "payer": "Ida"},
     "scoring": {"total": "number"},
 }
+LIST: dict[str, Any] = {
+    "signature": "doc: str -> all: list[int]",
+    "inputs": {"doc": "4, 5"},
+    "expected": {"all": [4, 5]},
+}
 
 
 def written(path: Path, *lines: Any) -> Path:
@@ -47,12 +52,24 @@ def test_samples_are_read_and_scored(tmp_path: Path) -> None:
         ({**GOOD, "expected": {"total": "nine", "payer": "Ida"}}, r"line 2: expected: .*total"),
         ({**GOOD, "scoring": {"total": "f1"}}, r"line 2: scoring: total: there is no scorer 'f1'; there are exact"),
         ({**GOOD, "scoring": {"sum": "number"}}, r"line 2: scoring: 'sum' is no output; outputs are total, payer"),
+        (
+            {**GOOD, "scoring": {"total": "pairs"}},
+            r"line 2: scoring: total: 'pairs' is for lists of pairs; the expected",
+        ),
+        ({**GOOD, "scoring": {"payer": "number"}}, r"line 2: scoring: payer: 'number' is for numbers; the expected"),
+        ({**LIST, "scoring": {"all": "pairs"}}, r"line 2: scoring: all: 'pairs' is for lists of pairs; the expected"),
         ({**GOOD, "id": "mine-0"}, r"line 2: the id 'mine-0' is taken by line 1"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, line: Any, said: str) -> None:
     with pytest.raises(BadSuite, match=rf"(?s)mine\.jsonl, {said}"):
         own(written(tmp_path, GOOD, line))
+
+
+@pytest.mark.parametrize("scorer", ["exact", "set", "items", "values"])
+def test_scorers_that_fit_are_taken(tmp_path: Path, scorer: str) -> None:
+    (sample,) = own(written(tmp_path, {**LIST, "scoring": {"all": scorer}}))
+    assert score(sample, {"all": [4, 5]}).total == 1
 
 
 def test_several_bad_lines_are_said_at_once_in_words_of_the_file(tmp_path: Path) -> None:

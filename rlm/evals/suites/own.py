@@ -9,7 +9,7 @@ from typing import Any
 
 from ...signatures import InvalidInputs, InvalidOutputs, Signature, SignatureError
 from ..sample import Sample
-from ..scoring import scorer
+from ..scoring import MEANT_FOR, scorer
 
 _REQUIRED = ("signature", "inputs", "expected")
 _OPTIONAL = ("id", "instructions", "scoring", "meta")
@@ -78,7 +78,7 @@ def _sample(data: Any, suite: str, index: int) -> Sample:
     instructions = data.get("instructions", "")
     _check_fields(data)
     length = sum(len(one) if isinstance(one, str) else len(json.dumps(one)) for one in data["inputs"].values())
-    return Sample(
+    sample = Sample(
         str(data.get("id", f"{suite}-{index}")),
         suite,
         length,
@@ -90,6 +90,8 @@ def _sample(data: Any, suite: str, index: int) -> Sample:
         {name: data.get("scoring", {}).get(name, "exact") for name in data["expected"]},
         data.get("meta", {}),
     )
+    _check_scoring(sample)
+    return sample
 
 
 def _check_fields(data: Mapping[str, Any]) -> None:
@@ -111,6 +113,16 @@ def _check_fields(data: Mapping[str, Any]) -> None:
             scorer(chosen)
         except (ValueError, TypeError) as error:
             raise ValueError(f"scoring: {name}: {error}") from None
+
+
+def _check_scoring(sample: Sample) -> None:
+    """Every scorer can score what is expected; else right answers would count as wrong."""
+    for name, expected in sample.expected.items():
+        chosen = sample.scoring[name]
+        if chosen in MEANT_FOR and expected is not None and scorer(chosen)(expected, expected) != 1:
+            raise ValueError(
+                f"scoring: {name}: {chosen!r} is for {MEANT_FOR[chosen]}; the expected answer would score 0"
+            )
 
 
 def _listed(error: InvalidInputs | InvalidOutputs) -> str:
