@@ -136,12 +136,21 @@ class Evaluation:
 
     @property
     def total(self) -> int:
-        """How many entries the log has in the end: samples times epochs."""
-        each = (
-            len(own_samples(name)[: self.count]) if is_file(name) else len(self.lengths) * self._many
-            for name in self.suites
-        )
-        return sum(each) * self.epochs
+        """How many entries the log has in the end: samples times epochs. Raises `LogError` as `ids` does."""
+        return len(self.ids()) * self.epochs
+
+    def ids(self) -> dict[str, str]:
+        """The ids of the samples, and the suite of each. Raises `LogError` for one that two samples have."""
+        found: dict[str, str] = {}
+        for name in self.suites:
+            for one in self._ids_of(name):
+                if one in found:
+                    raise LogError(
+                        f"{found[one]} and {name} both have a sample {one!r}; a log could not tell them apart. "
+                        f'Give one of them another "id", or run each file with a --log of its own.'
+                    )
+                found[one] = name
+        return found
 
     def header(self) -> dict[str, Any]:
         """What a log begins with."""
@@ -198,6 +207,12 @@ class Evaluation:
             epochs=header["epochs"],
             baseline=header["baseline"],
         )
+
+    def _ids_of(self, name: str) -> list[str]:
+        if is_file(name):
+            return [sample.id for sample in own_samples(name)[: self.count]]
+        suite = _suite(name)
+        return [suite.id_of(self.seed, length, index) for length in self.lengths for index in range(self._many)]
 
     @property
     def _many(self) -> int:

@@ -98,6 +98,25 @@ def test_a_log_with_other_settings_is_not_gone_on_with(tmp_path: Path, capsys: p
     assert len(lines_of(log)) == 1
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_samples_that_a_log_could_not_tell_apart_are_refused_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], named: bool
+) -> None:
+    task, other, log = settings(tmp_path), tmp_path / "other", tmp_path / "log"
+    other.mkdir()
+    one, two = suite(tmp_path, 1), suite(other, 1)
+    if named:
+        two = two.rename(other / "more.jsonl")
+    else:
+        for path in (one, two):
+            path.write_text(path.read_text().replace('"id": "code-0", ', ""))
+    assert say("eval", "run", f"{one},{two}", "--task", task, "--log", log) == exits.USAGE
+    said = capsys.readouterr().err
+    assert f"{one} and {two} both have a sample '{'code-0' if named else 'codes-0'}'" in " ".join(said.split())
+    assert 'another "id"' in said
+    assert not log.exists()
+
+
 @pytest.mark.timeout(400)  # processes that import everything
 def test_killed_at_any_moment_nothing_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task, samples, log = settings(tmp_path, sleep=0.05), suite(tmp_path, 16), tmp_path / "log"

@@ -40,9 +40,8 @@ class Suite:
             raise ValueError(f"suite {self.name}: length {length:,} is not between {SHORTEST:,} and {LONGEST:,}")
         for index in range(count):
             made = self.make(Dice(self.name, seed, length, index), length)
-            name = f"{self.name}-{length}-{seed}-{index}"
             yield Sample(
-                name,
+                self.id_of(seed, length, index),
                 self.name,
                 length,
                 seed,
@@ -53,3 +52,7 @@ class Suite:
                 dict(self.scoring),
                 made.meta,
             )
+
+    def id_of(self, seed: int, length: int, index: int) -> str:
+        """The id of a sample, without making it."""
+        return f"{self.name}-{length}-{seed}-{index}"
