@@ -168,15 +168,19 @@ def _refuse_others(first: EvalLog, second: EvalLog, common: Sequence[tuple[Entry
             raise LogError(f"{log.name} has no finished samples yet")
     if not common:
         raise LogError(
-            f"{first.name} and {second.name} have no samples in common: {_about(first)} there, {_about(second)} here. "
+            f"{first.name} and {second.name} have no samples in common: "
+            f"{first.name} has {_about(first)}, {second.name} has {_about(second)}. "
             "Only the same samples can be compared: the same suite, length and seed"
         )
-    other = [one.sample_id for one, two in common if one.expected != two.expected]
-    if other:
-        raise LogError(
-            f"{first.name} and {second.name} have samples with the same names but other answers "
-            f"({', '.join(other[:3])}{', ...' if len(other) > 3 else ''}): the suite has changed in between"
-        )
+    answers = [one.sample_id for one, two in common if one.expected != two.expected]
+    inputs = [one.sample_id for one, two in common if one.inputs and two.inputs and one.inputs != two.inputs]
+    for other, what in ((answers, "answers"), (inputs, "inputs")):
+        if other:
+            raise LogError(
+                f"{first.name} and {second.name} have samples with the same names but other {what} "
+                f"({', '.join(other[:3])}{', ...' if len(other) > 3 else ''}): these are different samples, "
+                "or the suite has changed in between. Run one of the logs again on the samples of the other"
+            )
 
 
 def _about(log: EvalLog) -> str:
@@ -194,3 +198,11 @@ def _settings(one: dict[str, Any], other: dict[str, Any]) -> Iterator[tuple[str,
                     yield f"{section}.{name}", a.get(name), b.get(name)
         elif a != b:
             yield section, a, b
+    files, others = ({suite["name"]: suite.get("digest") for suite in header["suites"]} for header in (one, other))
+    for name in files:
+        if name in others and files[name] != others[name]:
+            yield f"suites.{name}", _digest(files[name]), _digest(others[name])
+
+
+def _digest(whole: str | None) -> str | None:
+    return f"sha256 {whole[:12]}" if whole else None

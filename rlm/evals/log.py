@@ -56,6 +56,9 @@ class Entry:
     tiers: dict[str, dict[str, float]] = field(default_factory=dict)
     """Which tier answered its typed questions, by signature, where an adapter has tiers."""
 
+    inputs: str | None = None
+    """A digest of the sample's inputs; None in logs of earlier versions."""
+
     @property
     def key(self) -> tuple[str, int]:
         """What it is the result of."""

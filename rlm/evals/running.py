@@ -150,6 +150,7 @@ def _entry(sample: Sample, epoch: int, result: ExecutionResult[Any], cause: str 
         seconds=seconds,
         error=error,
         reason=reason,
+        inputs=sample.inputs_digest(),
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +35,10 @@ class Sample:
 
     meta: dict[str, Any] = field(default_factory=dict)
     """Anything else about the sample, for tables and for those who look into it."""
+
+    def inputs_digest(self) -> str:
+        """What tells its inputs from others."""
+        return hashlib.sha256(json.dumps(self.inputs, sort_keys=True).encode()).hexdigest()[:16]
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-able data."""

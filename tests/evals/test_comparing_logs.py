@@ -103,13 +103,28 @@ def test_groups_are_suites_and_lengths_and_what_only_one_log_has_is_left_out(tmp
 def test_logs_without_common_samples_are_refused(tmp_path: Path) -> None:
     one = read_log(write(tmp_path / "one", [entry("a")]))
     two = read_log(write(tmp_path / "two", [entry("b")], seed=5))
-    with pytest.raises(LogError, match=r"(?s)no samples in common.*seed 1 there.*seed 5 here.*same suite, length"):
+    with pytest.raises(
+        LogError, match=r"(?s)no samples in common: one has .*seed 1, two has .*seed 5.*same suite, length"
+    ):
         compare(one, two)
 
 
 def test_samples_whose_answer_has_changed_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match=r"other answers \(a\): the suite has changed"):
+    with pytest.raises(LogError, match=r"other answers \(a\): .*the suite has changed"):
         compared(tmp_path, [entry("a")], [entry("a", expected={"answer": 2})])
+
+
+def test_samples_whose_inputs_have_changed_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"other inputs \(b\): these are different samples"):
+        compared(tmp_path, [entry("a"), entry("b", inputs="1f")], [entry("a"), entry("b", inputs="2e")])
+
+
+def test_a_suite_that_has_changed_is_named_where_an_earlier_version_did_not_note_the_inputs(tmp_path: Path) -> None:
+    files = [[{"name": "made", "path": "/x/made.jsonl", "digest": one * 32}] for one in ("ab", "cd")]
+    one = read_log(write(tmp_path / "one", [entry("a")], suites=files[0]))
+    two = read_log(write(tmp_path / "two", [entry("a", inputs="2e")], suites=files[1]))
+    assert compare(one, two).settings == (("suites.made", "sha256 abababababab", "sha256 cdcdcdcdcdcd"),)
+    assert compare(one, one).settings == ()
 
 
 def test_a_log_without_entries_is_refused(tmp_path: Path) -> None:

@@ -117,6 +117,17 @@ def test_samples_that_a_log_could_not_tell_apart_are_refused_before_anything_run
     assert not log.exists()
 
 
+def test_other_inputs_under_the_same_names_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task, samples = settings(tmp_path), suite(tmp_path, 2)
+    assert say("eval", "run", samples, "--task", task, "--log", tmp_path / "one", "-q") == exits.ANSWERED
+    samples.write_text(samples.read_text().replace("Some words", "Same words", 1))
+    assert say("eval", "run", samples, "--task", task, "--log", tmp_path / "two", "-q") == exits.ANSWERED
+    capsys.readouterr()
+    assert say("eval", "compare", tmp_path / "one", tmp_path / "two") == exits.USAGE
+    assert "other inputs (code-0)" in " ".join(capsys.readouterr().err.split())
+    assert say("eval", "compare", tmp_path / "one", tmp_path / "one") == exits.ANSWERED
+
+
 @pytest.mark.timeout(400)  # processes that import everything
 def test_killed_at_any_moment_nothing_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task, samples, log = settings(tmp_path, sleep=0.05), suite(tmp_path, 16), tmp_path / "log"
