@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .log import FORMAT, LogError
+from .oracle import ORACLE
 from .sample import Sample
 
 if TYPE_CHECKING:
     from ..tasks import Task
 
 DEFAULT_LENGTH = 64_000
-ORACLE = "oracle"
-"""As the name of a model: the built-in one, which errs at a set rate."""
 
 _PLACEHOLDER: dict[str, Any] = {"signature": "text -> answer", "instructions": None, "inputs": {}, "checks": []}
 

@@ -17,8 +17,9 @@ from ..repl.events import Observer, all_of, ignore
 from ..results import ExecutionResult, Failed, Submitted
 from ..running import HOPELESS, Causes, make_model, run_task
 from .direct import run_direct
-from .evaluation import ORACLE, Evaluation
+from .evaluation import Evaluation
 from .log import Entry
+from .oracle import ORACLE, Oracle, oracle_lm
 from .sample import Sample
 from .scoring import score
 from .tiers import TierWatch
@@ -163,11 +164,9 @@ def _features(result: ExecutionResult[Any]) -> dict[str, dict[str, float]]:
 def _model(evaluation: Evaluation, sample: Sample, epoch: int, spec: ModelSpec, role: str, had: int) -> Any:
     """A model for one run. Nothing that was answered before is used again, unless the settings say so."""
     if spec.model == ORACLE:
-        from .oracle import Oracle, oracle_lm
-
         drawn = hashlib.sha256(f"{evaluation.seed}:{sample.id}:{epoch}".encode()).digest()
         rate, oracle = evaluation.settings.error_rate, Oracle(seed=int.from_bytes(drawn[:6]))
-        return oracle_lm(oracle if rate is None else replace(oracle, error=rate), f"{ORACLE}/{role}")
+        return oracle_lm(oracle if rate is None else replace(oracle, error=rate))
     if not spec.local and spec.scripted is None:
         spec = replace(spec, options={"cache": False, **spec.options})
     return make_model(spec, role, had)

@@ -17,6 +17,9 @@ from rlm.calibration.calibrator import Whole
 from rlm.calibration.logistic import Logistic
 from rlm.cli import exits
 from rlm.cli import rlm as group
+from rlm.evals.evaluation import Evaluation, Settings
+from rlm.evals.oracle import Oracle, oracle_lm
+from rlm.evals.suites import SUITES
 from rlm.models.scripted import scripted_lm
 from rlm.results import Extracted, Failed, Submitted
 from rlm.signatures import Signature
@@ -86,6 +89,21 @@ def test_other_models_than_it_was_fitted_on_are_noted(pool: Any, file: Path) -> 
     refused = predict(pool, NOTHING, confidence=other, accept_at={"error": 0.1})
     assert isinstance(refused, Failed)
     assert "needs 0.85 (The confidence is by a calibrator that was fitted on openai/gpt-5-mini" in refused.reason
+
+
+def test_the_oracle_is_the_same_model_in_a_log_and_from_python(pool: Any, file: Path) -> None:
+    sample = next(SUITES["needle"].generate(3, 4_000, 1))
+    logged = Evaluation(("needle",), Settings(models={"main": "oracle"})).header()["models"]
+    made = rlm.Predict(
+        Signature.of(sample.signature, instructions=sample.instructions),
+        trigger=rlm.FallbackTrigger(max_iterations=2),
+        confidence=replace(load(file), fitted_on={"models": sorted(set(logged.values()))}),
+        pool=pool,
+    )
+    with dspy.context(lm=oracle_lm(Oracle(bad_code=0.0, wrong_code=0.0))):
+        result = made.run_with_fallback(**sample.inputs)
+    assert isinstance(result, Extracted)
+    assert result.extraction_notes is None
 
 
 def test_what_was_submitted_is_not_judged(pool: Any, file: Path) -> None:

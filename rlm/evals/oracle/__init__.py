@@ -15,10 +15,14 @@ from typing import Any
 
 from .settings import Oracle
 
-__all__ = ["Oracle", "oracle_lm"]
+__all__ = ["ORACLE", "Oracle", "oracle_lm"]
 
 
-def oracle_lm(settings: Oracle | None = None, name: str = "oracle/main") -> Any:
+ORACLE = "oracle"
+"""What it is called as a model: on the command line, in logs, and by the calibrators that were fitted on them."""
+
+
+def oracle_lm(settings: Oracle | None = None) -> Any:
     """A `dspy.LM` that answers as an oracle of these settings does."""
     import dspy
 
@@ -26,6 +30,6 @@ def oracle_lm(settings: Oracle | None = None, name: str = "oracle/main") -> Any:
 
     engine = OracleEngine(settings or Oracle())
     own = AsyncOracleEngine(engine)
-    lm = dspy.LM(name, engine=engine, async_engine=own, cache=False, num_retries=0)
+    lm = dspy.LM(ORACLE, engine=engine, async_engine=own, cache=False, num_retries=0)
     lm.own_engine = own
     return lm
