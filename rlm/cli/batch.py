@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from .options import cache_option, change_options, overrides
+from .options import NumberRange, cache_option, change_options, overrides
 
 
 @click.command("batch", short_help="Run many tasks: task files, lines of tasks, or one task over rows.")
@@ -19,10 +19,10 @@ from .options import cache_option, change_options, overrides
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N items.")
 @click.option(
-    "--max-cost", type=click.FloatRange(0), metavar="USD", help="Start no more items once all attempts have cost this."
+    "--max-cost", type=NumberRange(0), metavar="USD", help="Start no more items once all attempts have cost this."
 )
 @click.option(
-    "--fail-on-error", type=click.FloatRange(0, 1), metavar="SHARE", help="Stop when more of all items than this fail."
+    "--fail-on-error", type=NumberRange(0, 1), metavar="SHARE", help="Stop when more of all items than this fail."
 )
 @click.option("--retry-failed", is_flag=True, help="Do again what failed or was lost before.")
 @click.option("--skip", multiple=True, metavar="COLUMN", help="A column that is no input. Repeatable.")

@@ -11,6 +11,7 @@ import click
 
 from . import exits
 from .eval_options import LogType, read
+from .options import NumberRange
 
 if TYPE_CHECKING:
     from ..calibration import Answer, Report
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
     help="Isotonic on the formula's score, logistic on the evidence, or the better one.",
 )  # fmt: skip
 @click.option(
-    "--right", type=click.FloatRange(0, 1, min_open=True), default=1.0, show_default=True,
+    "--right", type=NumberRange(0, 1, min_open=True), default=1.0, show_default=True,
     help="From which score on a field counts as right.",
 )  # fmt: skip
 @click.option(
-    "--error", type=click.FloatRange(0, 1, min_open=True, max_open=True), multiple=True, default=(0.05, 0.1, 0.2),
+    "--error", type=NumberRange(0, 1, min_open=True, max_open=True), multiple=True, default=(0.05, 0.1, 0.2),
     help="Say which threshold `accept_at` would have for this error; may be given several times.",
 )  # fmt: skip
 @click.option("--seed", type=int, default=1, show_default=True, help="What the samples are split by.")

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from .eval_options import LengthsType, SuitesType
-from .options import cache_option, cached, change_options, overrides
+from .options import NumberRange, cache_option, cached, change_options, overrides
 
 _SHARED = (
     click.option(
@@ -18,7 +18,7 @@ _SHARED = (
     ),
     click.option(
         "--max-cost",
-        type=click.FloatRange(min=0),
+        type=NumberRange(min=0),
         metavar="USD",
         help="Start no further sample when the log has cost this.",
     ),
@@ -66,7 +66,7 @@ class _Remembering(click.Command):
 )
 @click.option(
     "--error-rate",
-    type=click.FloatRange(0, 1),
+    type=NumberRange(0, 1),
     metavar="P",
     help="How likely `--model oracle`, the built-in model, misreads a fact.",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +13,17 @@ if TYPE_CHECKING:
     from ..tasks import Overrides
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class NumberRange(click.FloatRange):
+    """A number between bounds. Not `nan`, which is beyond no bound since it compares with nothing; nor `inf`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is no number that can be used here; give one such as 0.5", param, ctx)
+        return number
 
 
 def _duration(text: str) -> Any:
@@ -29,7 +41,7 @@ _BUDGET: tuple[tuple[str, Any, str], ...] = (
     ("max_llm_calls", _WHOLE, "Calls to models from inside the code."),
     ("max_duration", _duration, "The whole run: seconds, or 5m, 1h30m."),
     ("max_tokens", _WHOLE, "All models together."),
-    ("max_cost_usd", click.FloatRange(min=0), "All models together, where prices are known."),
+    ("max_cost_usd", NumberRange(min=0), "All models together, where prices are known."),
     ("max_consecutive_errors", _WHOLE, "Iterations in a row that end in an error."),
 )
 _METAVARS = {"max_duration": "TIME", "max_cost_usd": "USD"}

@@ -103,3 +103,11 @@ def test_bad_usage_is_said(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
     code, _, said = run(capfd, str(log), "--out", str(tmp_path / "none" / "c.json"))
     assert (code, "cannot be written: No such file" in said) == (2, True)
     assert run(capfd, str(tmp_path / "nothing"))[0] == 2
+
+
+@pytest.mark.parametrize("option", ["--error", "--right"])
+def test_what_is_no_number_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str], option: str) -> None:
+    log = write_log(tmp_path / "log", entries_of(make_answers(telling, 2)))
+    code, _, said = run(capfd, str(log), option, "nan", "--out", str(tmp_path / "c.json"))
+    assert code == 2
+    assert f"'{option}': 'nan' is no number" in said

@@ -85,6 +85,11 @@ def test_version(rlm_main: Any) -> None:
         (["run", "t.yaml", "-i", "a=1", "-i", "a=2"], "given twice"),
         (["run", "t.yaml", "--max-duration", "soon"], "such as 90s, 5m or 1h30m"),
         (["run", "t.yaml", "--max-iterations", "-1"], "x>=0"),
+        (["run", "t.yaml", "--max-cost-usd", "nan"], "'--max-cost-usd': 'nan' is no number that can be used here"),
+        (["batch", "t.yaml", "--max-cost", "nan"], "'--max-cost': 'nan' is no number"),
+        (["batch", "t.yaml", "--fail-on-error", "NaN"], "'--fail-on-error': 'NaN' is no number"),
+        (["eval", "run", "needle", "--error-rate", "nan"], "'--error-rate': 'nan' is no number"),
+        (["eval", "run", "needle", "--max-cost", "inf"], "'--max-cost': 'inf' is no number"),
         (["run", "missing.yaml"], "missing.yaml: cannot be read (No such file or directory)"),
     ],
 )
