@@ -40,6 +40,8 @@ class Rule:
     @classmethod
     def choose(cls, error: float, held_out: Sequence[tuple[float, bool]]) -> Rule:
         """The rule that accepts the most answers. Raises `NoRule`."""
+        if not isinstance(error, int | float):
+            raise TypeError(f"accept_at: error is a number between 0 and 1, such as 0.1, not {error!r:.60}")
         if not 0 < error < 1:
             raise ValueError(f"accept_at: error is a share between 0 and 1, not {error!r}")
         rules = _rules(error, held_out)

@@ -13,9 +13,15 @@ from .files import load
 def scorer_of(confidence: Scorer | str | Path, accept_at: Mapping[str, float] | None = None) -> Scorer:
     """A function as it is; a path as the calibrator in it; either with a rule, which only a calibrator can have.
 
-    Raises `CalibratorError` for the file, `NoRule` where no threshold keeps the error, `ValueError` for the rest.
+    Raises `CalibratorError` for the file, `NoRule` where no threshold keeps the error, `TypeError` for what is neither,
+    `ValueError` for the rest.
     """
     scorer = load(confidence) if isinstance(confidence, str | Path) else confidence
+    if not callable(scorer):
+        raise TypeError(
+            "confidence is a function of the outputs and their evidence, or the path of a calibrator, as in "
+            f"confidence='calibrator.json'; not {confidence!r:.60}. Leave it out for the formula."
+        )
     if accept_at is None:
         return scorer
     if not isinstance(accept_at, Mapping) or set(accept_at) != {"error"}:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any, TypeAlias
 
 from .evidence import Findings
@@ -40,6 +41,17 @@ def score(outputs: Mapping[str, Any], findings: Findings) -> float:
 
 
 def judged(scorer: Scorer, outputs: Mapping[str, Any], findings: Findings) -> Judgement:
-    """What a scorer says, in one form."""
-    said = scorer(outputs, findings)
-    return said if isinstance(said, Judgement) else Judgement(said)
+    """What a scorer says, in one form. Where that is no confidence, the answer is refused, and the reason says why."""
+    try:
+        said = scorer(outputs, findings)
+        made = said if isinstance(said, Judgement) else Judgement(said)
+        return replace(made, confidence=_share(made.confidence), fields={k: _share(v) for k, v in made.fields.items()})
+    except Exception as error:  # whoever wrote the scorer must see it; what was extracted must not be lost by it
+        name = getattr(scorer, "__qualname__", type(scorer).__qualname__)
+        return Judgement(0.0, refused=f"the scorer {name} gave no confidence: {type(error).__name__}: {error}")
+
+
+def _share(value: Any) -> float:
+    if value is True or value is False or not isinstance(value, Real) or not 0 <= float(value) <= 1:
+        raise ValueError(f"a confidence is a number from 0 to 1, not {value!r:.60}")
+    return float(value)

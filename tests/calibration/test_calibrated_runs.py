@@ -131,6 +131,14 @@ def test_a_bad_calibrator_is_refused_before_anything_runs(tmp_path: Path) -> Non
         rlm.Predict("doc -> n: int", confidence=tmp_path / "none.json")
     with pytest.raises(ValueError, match="accept_at needs a calibrator"):
         rlm.Predict("doc -> n: int", accept_at={"error": 0.1})
+    for wrong in (None, 0.5, {"calibrator": "c.json"}):
+        with pytest.raises(TypeError, match=r"confidence is a function .* confidence='calibrator\.json'; not"):
+            rlm.Predict("doc -> n: int", confidence=wrong)
+
+
+def test_an_error_to_accept_that_is_no_number_is_refused(file: Path) -> None:
+    with pytest.raises(TypeError, match=r"accept_at: error is a number between 0 and 1, such as 0\.1, not '0\.1'"):
+        rlm.Predict("doc -> n: int", confidence=file, accept_at={"error": "0.1"})
 
 
 TASK = """signature: "doc: str -> weight: int, lost: bool"

@@ -13,6 +13,7 @@ from dspy.utils.callback import BaseCallback
 from pydantic import BaseModel
 
 import rlm
+from rlm.extraction.confidence import Judgement
 from rlm.models.scripted import scripted_lm
 from rlm.results import Extracted, Failed, Submitted
 
@@ -102,6 +103,35 @@ def test_the_scorer_can_be_replaced(pool):
     )
     with dspy.context(lm=scripted_lm(["```python\nx = 1\n```", '{"count": 4}'])):
         assert predict.run_with_fallback(doc="x").confidence == 0.123
+
+
+def careless(outputs, findings):
+    return outputs["count"]
+
+
+def broken(outputs, findings):
+    raise KeyError("weight")
+
+
+@pytest.mark.parametrize(
+    ("scorer", "said"),
+    [
+        (careless, "the scorer careless gave no confidence: ValueError: a confidence is a number from 0 to 1, not 4"),
+        (broken, "the scorer broken gave no confidence: KeyError: 'weight'"),
+        (lambda outputs, findings: float("nan"), "a confidence is a number from 0 to 1, not nan"),
+        (lambda outputs, findings: "high", "a confidence is a number from 0 to 1, not 'high'"),
+        (lambda outputs, findings: Judgement(0.5, {"count": 2}), "a confidence is a number from 0 to 1, not 2"),
+    ],
+)
+def test_what_a_scorer_says_that_is_no_confidence_does_not_come_through_and_loses_no_answer(pool, scorer, said):
+    predict = rlm.Predict(
+        "doc -> count: int", trigger=rlm.FallbackTrigger(max_iterations=1), confidence=scorer, pool=pool
+    )
+    with dspy.context(lm=scripted_lm(["```python\nx = 1\n```", '{"count": 4}'])):
+        result = predict.run_with_fallback(doc="x")
+    assert isinstance(result, Failed)
+    assert said in result.reason
+    assert (result.confidence, result.partial_outputs, len(result.history)) == (0.0, {"count": 4}, 1)
 
 
 def test_optimizers_see_the_inner_predictor_and_what_they_change_is_used(count):
@@ -224,6 +254,7 @@ def test_one_check_can_be_given_as_it_is(pool):
 INTERRUPTED = """
 import os, signal, sys
 import dspy, rlm
+from rlm.extraction.confidence import Judgement
 from rlm.models.scripted import scripted_lm
 
 def observe(event):
@@ -239,6 +270,7 @@ with dspy.context(lm=scripted_lm({"*": "```python\\nn = 41\\n```"})):
 INTERRUPTED_IN_A_LOOP = """
 import asyncio, os, signal
 import dspy, rlm
+from rlm.extraction.confidence import Judgement
 from rlm.models.scripted import scripted_lm
 
 def observe(event):
