@@ -66,6 +66,7 @@ def rlm() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script."""
     streams.open_all()
+    streams.forgive()
     code = exits.guard(rlm, arguments)
     # While Python ends, another Ctrl-C ends it at once, without a traceback.
     atexit.register(signal.signal, signal.SIGINT, lambda *_: os._exit(exits.INTERRUPTED))

@@ -24,6 +24,16 @@ def open_all() -> None:
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
+def forgive() -> None:
+    """Let standard output show `?` for what its encoding lacks, as a terminal would. Standard error has its own way.
+
+    What was asked for by name (`PYTHONIOENCODING=ascii:xmlcharrefreplace`) stays. Answers are not concerned: they are
+    UTF-8 (`answer_only`), so that nothing of them is lost.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
+        sys.stdout.reconfigure(errors="replace")
+
+
 def lead_nowhere(descriptor: int) -> None:
     """Give up a standard stream that cannot be written; Python would complain about it once more when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)

@@ -129,6 +129,19 @@ def test_other_inputs_under_the_same_names_are_not_compared(tmp_path: Path, caps
 
 
 @pytest.mark.timeout(400)  # processes that import everything
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_characters_that_an_encoding_lacks_are_no_internal_error(tmp_path: Path, encoding: str) -> None:
+    for name, scores in (("one", (0.0, 1.0)), ("two", (1.0, 1.0))):
+        write(tmp_path / name, [entry(f"\N{SNOWMAN}-{n}", score) for n, score in enumerate(scores)])
+    command = [*_RLM, "eval", "compare", str(tmp_path / "one"), str(tmp_path / "two")]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (exits.ANSWERED, b"")
+    assert b"Better in B: 1" in done.stdout
+    assert re.search(rb"\?-0 +0\.000 \? 1\.000", done.stdout)
+
+
+@pytest.mark.timeout(400)  # processes that import everything
 def test_killed_at_any_moment_nothing_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task, samples, log = settings(tmp_path, sleep=0.05), suite(tmp_path, 16), tmp_path / "log"
     command = ("eval", "run", samples, "--task", task, "--log", log, "--at-once", "2", "--json")
