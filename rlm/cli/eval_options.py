@@ -52,10 +52,11 @@ class SuitesType(click.ParamType):  # type: ignore[type-arg]
         from ..evals.suites import SUITES
         from ..tasks.problems import suggestion
 
-        if value == "all":
-            return tuple(SUITES)
-        made = tuple(dict.fromkeys(part.strip() for part in str(value).split(",")))
+        parts = [part.strip() for part in str(value).split(",")]
+        made = tuple(dict.fromkeys(name for part in parts for name in (SUITES if part == "all" else [part])))
         for name in made:
+            if is_file(name) and Path(name).is_dir():
+                self.fail(f"{name} is a directory; a suite of your own is a .jsonl file", param, ctx)
             if is_file(name) and not Path(name).is_file():
                 self.fail(f"there is no file {name}", param, ctx)
             if not is_file(name) and name not in SUITES:

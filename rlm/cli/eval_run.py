@@ -100,7 +100,7 @@ def command(
     Exit codes: 0 all samples were run, 1 some are missing or were broken off by an error,
     2 bad file or usage, 3 internal error, 4 environment, 130 interrupted.
     """
-    from ..evals.evaluation import Evaluation, Settings
+    from ..evals.evaluation import Evaluation, Settings, is_file
     from .evaluating import evaluate
     from .streams import answer_only
 
@@ -110,6 +110,8 @@ def command(
     settings = Settings.read(task_file, models=given.models, budget=given.budget, error_rate=options["error_rate"])
     if options["error_rate"] is not None and not settings.has_oracle():
         raise click.UsageError("--error-rate is that of the built-in model; give it with --model oracle")
+    if all(map(is_file, suites)) and ctx.get_parameter_source("lengths") is click.core.ParameterSource.COMMANDLINE:
+        click.echo("--length is left aside: samples from a file are as long as they are.", err=True)
     evaluation = Evaluation(
         suites=suites,
         settings=settings,
