@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .log import FORMAT, LogError
+from .log import FORMAT, LogError, refuse_changed
 from .oracle import ORACLE
 from .sample import Sample
 
@@ -194,9 +194,7 @@ class Evaluation:
                 text = path.read_text(encoding="utf-8") if path is not None else text
             except OSError as error:
                 raise LogError(f"the settings of this log had a key in them, and {path} is gone: {error}") from None
-        for one in header["suites"]:
-            if one != _described(one["path"] or one["name"]):
-                raise LogError(f"{one['path']} is not what it was when the log was begun")
+        refuse_changed(header, (_described(one["path"] or one["name"]) for one in header["suites"]))
         return cls(
             suites=tuple(one["path"] or one["name"] for one in header["suites"]),
             settings=Settings(text, path, written["models"], written["budget"], written["error_rate"]),

@@ -7,8 +7,8 @@ eval retry`) takes the place of the earlier one. `writing.py` writes them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from ..home import home
 
 FORMAT = 1
 HEADER, SAMPLES, SUMMARY = "header.json", "samples.jsonl", "summary.json"
-_NEEDED = ("suites", "lengths", "seed", "epochs", "total", "models")
+_NEEDED = {"suites": list, "lengths": list, "seed": int, "epochs": int, "total": int, "models": dict}
+_NO_HEADER = "Put it back from a copy, or begin again with another --log"
 
 
 class LogError(ValueError):
@@ -80,17 +81,28 @@ class Entry:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Entry:
-        """The entry that `to_dict` described; what a later version has added is left out. Raises `TypeError`."""
+        """The entry that `to_dict` described; what a later version has added is left out.
+
+        Raises `TypeError` or `ValueError` for what is none.
+        """
+        if not isinstance(data, Mapping):
+            raise TypeError(f"it is no JSON object but {data!r:.60}")
+        if missing := [name for name in _REQUIRED if name not in data]:
+            raise TypeError(f"{', '.join(missing)} missing")
         given = {name: data[name] for name in _NAMES if name in data}
         for name, kinds in _KINDS.items():
             if name in given and (not isinstance(given[name], kinds) or isinstance(given[name], bool)):
                 raise TypeError(f"{name} is {given[name]!r:.60}")
-        if not all(isinstance(one, int | float) for one in given.get("scores", {}).values()):
+        if not all(isinstance(one, int | float) for one in given["scores"].values()):
             raise TypeError("a score is no number")
+        for name, one in (("score", given["score"]), ("confidence", given["confidence"]), *given["scores"].items()):
+            if not 0 <= one <= 1:
+                raise ValueError(f"{name} is {one!r}, which is not from 0 to 1")
         return cls(**given)
 
 
 _NAMES = tuple(one.name for one in fields(Entry))
+_REQUIRED = tuple(one.name for one in fields(Entry) if one.default is MISSING and one.default_factory is MISSING)
 _KINDS: dict[str, Any] = {
     **dict.fromkeys(("sample_id", "suite", "ending"), str),
     **dict.fromkeys(("length", "epoch"), int),
@@ -189,15 +201,28 @@ def read_header(folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise LogError(f"{folder} is no log: there is no {HEADER} in it") from None
     except (OSError, ValueError) as error:
-        raise LogError(f"{path} cannot be read: {error}") from None
+        raise LogError(f"{path} cannot be read: {error}. {_NO_HEADER}") from None
     if not isinstance(header, dict) or not isinstance(header.get("format"), int):
-        raise LogError(f"{path} is not the header of an evaluation")
+        raise LogError(f"{path} is not the header of an evaluation. {_NO_HEADER}")
     if header["format"] > FORMAT:
         raise LogError(f"{path} is of format {header['format']}; this version reads up to {FORMAT}. Update rlm.")
     missing = [name for name in _NEEDED if name not in header]
     if missing:
-        raise LogError(f"{path} is not the header of an evaluation: {', '.join(missing)} missing")
+        raise LogError(f"{path} is not the header of an evaluation: {', '.join(missing)} missing. {_NO_HEADER}")
+    wrong = [name for name, kind in _NEEDED.items() if not isinstance(header[name], kind)]
+    if wrong or not all(isinstance(one, dict) and "name" in one for one in header["suites"]):
+        raise LogError(f"{path} is damaged: {', '.join(wrong) or 'suites'} cannot be read. {_NO_HEADER}")
     return header
+
+
+def refuse_changed(header: Mapping[str, Any], suites: Iterable[Mapping[str, Any]]) -> None:
+    """Raise `LogError` if the file of a suite is not what it was when the log was begun."""
+    before = {one["path"]: one.get("digest") for one in header["suites"] if one.get("path")}
+    for one in suites:
+        if one.get("path") in before and one.get("digest") != before[one["path"]]:
+            raise LogError(
+                f"{one['path']} has changed since the log was begun; put it back as it was, or begin another log"
+            )
 
 
 def read_entries(folder: Path) -> Iterator[Entry]:
@@ -211,7 +236,10 @@ def read_entries(folder: Path) -> Iterator[Entry]:
                 except (ValueError, TypeError, AttributeError) as error:
                     if not line.endswith(b"\n"):
                         return  # being written, or cut off when its process was killed
-                    raise LogError(f"{path}, line {number} is not an entry: {error}") from None
+                    raise LogError(
+                        f"{path}, line {number} is not an entry: {error}. Remove that line; "
+                        "the command that began the log runs its sample again"
+                    ) from None
     except FileNotFoundError:
         return
     except OSError as error:

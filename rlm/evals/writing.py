@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..traces.secrets import Scrubber
-from .log import HEADER, SAMPLES, SUMMARY, Entry, LogError, is_log, read_header
+from .log import HEADER, SAMPLES, SUMMARY, Entry, LogError, is_log, read_header, refuse_changed
 
 _NOT_COMPARED = frozenset({"started", "machine"})
 
@@ -111,13 +111,18 @@ def _refuse_others(folder: Path) -> None:
 
 def _same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Raise if a log was begun with something else."""
-    found = list(_differences(before, now))
+    refuse_changed(before, now["suites"])
+    found = list(_differences(_with_names(before), _with_names(now)))
     if found:
         listed = "\n".join(f"  {name}: {_short(old)} there, {_short(new)} now" for name, old, new in found)
         raise LogError(
             f"{folder} was begun with other settings:\n{listed}\nGive the same command again to go on with it, or use "
             "another --log."
         )
+
+
+def _with_names(header: Mapping[str, Any]) -> dict[str, Any]:
+    return {**header, "suites": [one.get("path") or one["name"] for one in header["suites"]]}
 
 
 def _differences(before: Any, now: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -49,9 +49,9 @@ def test_the_same_gain_everywhere_is_certain(tmp_path: Path) -> None:
 
 def test_the_interval_is_about_two_standard_errors_wide(tmp_path: Path) -> None:
     dice = random.Random(7)
-    gains = [dice.choice([-0.5, 0.0, 0.5, 1.0]) for _ in range(200)]
-    first = [entry(f"s{n}", 0.0) for n in range(200)]
-    second = [entry(f"s{n}", gain) for n, gain in enumerate(gains)]
+    gains = [dice.choice([-0.25, 0.0, 0.25, 0.5]) for _ in range(200)]
+    first = [entry(f"s{n}", 0.5) for n in range(200)]
+    second = [entry(f"s{n}", 0.5 + gain) for n, gain in enumerate(gains)]
     found = compared(tmp_path, first, second, resamples=4_000).all
     error = statistics.stdev(gains) / math.sqrt(200)
     assert found.difference == pytest.approx(statistics.mean(gains))

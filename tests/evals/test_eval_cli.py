@@ -20,7 +20,9 @@ import pytest
 from eval_logs import entry, settings, suite, write
 
 from rlm.cli import exits, rlm
+from rlm.cli.eval_options import SuitesType
 from rlm.evals.log import read_log
+from rlm.evals.suites import SUITES
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "rlm" / "models"))
 from loopback_chat import ChatServer, LimitedChat, Play, completion
@@ -95,7 +97,28 @@ def test_a_log_with_other_settings_is_not_gone_on_with(tmp_path: Path, capsys: p
     settings(tmp_path, sleep=0.01)
     assert say("eval", "run", samples, "--task", task, "--log", log, "-q") == exits.USAGE
     assert "scripts.replies.yaml" in capsys.readouterr().err
+    samples.write_text(samples.read_text().replace("Some words", "Other words"))
+    assert say("eval", "run", samples, "--task", task, "--log", log, "-q") == exits.USAGE
+    assert f"{samples} has changed since the log was begun" in " ".join(capsys.readouterr().err.split())
+    assert say("eval", "run", "needle", "--count", "1", "--task", task, "--log", log, "-q") == exits.USAGE
+    assert ' there, ["needle"] now' in capsys.readouterr().err
     assert len(lines_of(log)) == 1
+
+
+def test_a_length_for_samples_from_files_is_said_to_be_left_aside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ("eval", "run", suite(tmp_path, 1), "--task", settings(tmp_path), "-q")
+    assert say(*command, "--log", tmp_path / "one", "--length", "4k") == exits.ANSWERED
+    assert "--length is left aside: samples from a file are as long as they are." in capsys.readouterr().err
+    assert say(*command, "--log", tmp_path / "two") == exits.ANSWERED
+    assert "--length" not in capsys.readouterr().err
+
+
+def test_all_can_stand_among_other_suites(tmp_path: Path) -> None:
+    assert SuitesType().convert("all,needle", None, None) == tuple(SUITES)
+    mine = str(suite(tmp_path, 1))
+    assert SuitesType().convert(f"{mine},all", None, None) == (mine, *SUITES)
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -288,6 +311,7 @@ def test_the_suites_and_the_logs_are_listed(
     [
         (["needles", "--model", "oracle"], "there is no suite 'needles'; did you mean needle?"),
         (["gone.jsonl", "--model", "oracle"], "there is no file gone.jsonl"),
+        (["/tmp", "--model", "oracle"], "/tmp is a directory; a suite of your own is a .jsonl file"),
         (["needle", "--model", "oracle", "--length", "long"], "'long' is no length"),
         (["needle", "--model", "oracle", "--length", "10"], "is not between"),
         (["needle"], "rlm eval run: models.main is missing"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 
@@ -46,12 +47,28 @@ def test_a_file_that_was_cut_anywhere_keeps_every_whole_line_and_goes_on(tmp_pat
         assert samples.read_bytes().startswith(b"".join(lines[:whole]))
 
 
-def test_a_line_in_the_middle_that_is_no_entry_is_named(tmp_path: Path) -> None:
-    folder = write(tmp_path / "log", [entry("a")])
-    with (folder / "samples.jsonl").open("a") as file:
-        file.write('{"sample_id": "b"}\n')
-    with pytest.raises(LogError, match=r"samples\.jsonl, line 2 is not an entry"):
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("not JSON", "Expecting value"),
+        ("[]", "it is no JSON object"),
+        ('{"sample_id": "b"}', "suite, length, epoch, .* missing"),
+        (json.dumps({**entry("b").to_dict(), "score": 7}), "score is 7, which is not from 0 to 1"),
+        (json.dumps({**entry("b").to_dict(), "scores": {"answer": -0.5}}), "answer is -0.5, which is not from 0 to 1"),
+        (json.dumps({**entry("b").to_dict(), "confidence": math.nan}), "confidence is nan"),
+    ],
+)
+def test_a_line_that_is_no_entry_is_named_with_what_to_do(tmp_path: Path, line: str, said: str) -> None:
+    folder = write(tmp_path / "log", [entry("a"), entry("c")])
+    samples = folder / "samples.jsonl"
+    whole = samples.read_text()
+    samples.write_text(whole.replace("\n", f"\n{line}\n", 1))
+    with pytest.raises(
+        LogError, match=rf"samples\.jsonl, line 2 is not an entry: {said}.*\. Remove that line; the command"
+    ):
         read_log(folder)
+    samples.write_text(whole)  # as it says
+    assert [one.sample_id for one in read_log(folder).entries] == ["a", "c"]
 
 
 def test_only_one_process_writes_at_a_time(tmp_path: Path) -> None:
@@ -94,8 +111,14 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="of format 99"):
         read_log(tmp_path)
     (tmp_path / "header.json").write_text("{")
-    with pytest.raises(LogError, match="cannot be read"):
+    with pytest.raises(LogError, match=r"cannot be read: .*Put it back from a copy, or begin again with another --log"):
         read_log(tmp_path)
+    for wrong in ({"total": "three"}, {"suites": {}}, {"suites": ["needle"]}):
+        (tmp_path / "header.json").write_text(json.dumps({**header(1), **wrong}))
+        with pytest.raises(
+            LogError, match=rf"header\.json is damaged: {next(iter(wrong))} cannot be read\. Put it back"
+        ):
+            read_log(tmp_path)
 
 
 def test_logs_are_found_by_path_and_by_the_beginning_of_their_name(

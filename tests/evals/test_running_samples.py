@@ -241,7 +241,7 @@ def test_a_header_makes_the_same_evaluation_again(tmp_path: Path) -> None:
     assert again.header() == header
     assert [one.id for one in again.samples()] == ["code-0", "code-1", "code-2"]
     suite(tmp_path, 4)
-    with pytest.raises(LogError, match=r"codes\.jsonl is not what it was"):
+    with pytest.raises(LogError, match=r"codes\.jsonl has changed since the log was begun"):
         Evaluation.of(header)
 
 
