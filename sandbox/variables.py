@@ -32,7 +32,8 @@ class Known:
 def looked_at(answer: dict[str, Any]) -> dict[str, Variable]:
     """The variables in an answer to a question for them. Raises `SandboxError` where the kernel could not say."""
     if not isinstance(answer.get("variables"), list):
-        raise SandboxError(f"the kernel could not look at its variables: {str(answer.get('error'))[:500]}")
+        said = str(answer.get("error", "what it sent is no account of them"))
+        raise SandboxError(f"the kernel could not look at its variables: {said[:500]}")
     return read_variables(answer)
 
 

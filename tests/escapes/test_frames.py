@@ -208,9 +208,16 @@ def test_a_reply_to_a_question_about_variables_that_is_none(host, open_box):
     assert goes_on(box)
 
 
+@pytest.mark.parametrize("forged", ["[1]", "{'variables': 'all of them'}", "{'error': 'x' * 100_000}"])
+def test_what_is_no_account_of_the_variables(host, box, forged):
+    _attack(box, f"kernel._variables = lambda options: {forged}\n")
+    with pytest.raises(Raised, match="could not look at its variables") as raised:
+        box.variables()
+    assert len(str(raised.value)) < 1000
+    assert host.alive
+
+
 _VARIABLES = {
-    "a-list": "[1]",
-    "text": "{'variables': 'all of them'}",
     "junk": "{'variables': [5, None, {}, {'name': 5}, {'name': '\\ud800', 'type': 7, 'size': ['x'], 'preview': {}}]}",
     "endless": "{'variables': [{'name': f'v{i}', 'preview': 'x' * 1000} for i in range(9000)]}",
     "giant-numbers": "{'variables': [{'name': 'a', 'has_value': True, 'value': int('9' * 4000)}]}",
