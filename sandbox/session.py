@@ -25,7 +25,8 @@ from .variables import looked_at
 
 _LOAD_SECONDS = 120.0
 _VARIABLES_SECONDS = 10.0
-_ALONG_BYTES = 1_000  # of a value that a cell brings along, if it is not a text
+_ALONG = {"value_bytes": 1_000, "text_bytes": 10_000}
+"""How long the values may be that a cell brings along: texts cost little."""
 
 
 class Session:
@@ -137,8 +138,7 @@ class Session:
         self._began = self._began or now
         left = self.limits.session_seconds - (now - self._began)
         exchange = Exchange(self._link, seconds=self.limits.cell_seconds, wall_seconds=timeout, session_seconds=left)
-        along = {"value_bytes": _ALONG_BYTES} if variables and self._link.comm is None else None
-        exchange.execute(code, along)
+        exchange.execute(code, _ALONG if variables and self._link.comm is None else None)
         return exchange
 
     def _begin_look(self, preview_chars: int, value_bytes: int) -> Exchange:
@@ -151,7 +151,7 @@ class Session:
     def _with_variables(self, result: CellResult) -> CellResult:
         """A kernel of another make does not send them along."""
         with contextlib.suppress(SandboxError):
-            return dataclasses.replace(result, variables=self.variables(value_bytes=_ALONG_BYTES))
+            return dataclasses.replace(result, variables=self.variables())
         return result
 
     def set(self, **inputs: Any) -> None:

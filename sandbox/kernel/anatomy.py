@@ -10,7 +10,8 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, repeat
+from operator import is_
 from types import GetSetDescriptorType, MappingProxyType, MemberDescriptorType
 from typing import Any
 
@@ -40,6 +41,11 @@ _replace_surrogates = re.compile("[\ud800-\udfff]").sub
 def is_a(thing: object, wanted: type) -> bool:
     """Whether `wanted` is among the real ancestors of the thing's real type."""
     return any(ancestor is wanted for ancestor in mro(type(thing)))
+
+
+def all_are(kind: Any, things: Any) -> bool:
+    """Whether all are of exactly this type; many times quicker than to ask one after the other."""
+    return all(map(is_, map(type, things), repeat(kind)))
 
 
 def unforgeable(kind: type) -> bool:

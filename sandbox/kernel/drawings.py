@@ -11,8 +11,7 @@ from collections import deque
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
-from itertools import islice, repeat
-from operator import is_
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -100,7 +99,7 @@ def _list(sketch: Sketch, items: Any) -> None:
 def _are_short_numbers(items: list[Any]) -> bool:
     """Whether Python's own text for them is what would be drawn, item by item."""
     kind = type(items[0]) if items else None
-    if not (kind is int or kind is float) or not all(map(is_, map(type, items), repeat(kind))):
+    if not (kind is int or kind is float) or not anatomy.all_are(kind, items):
         return False
     return kind is float or (max(items) <= _SHORT_INT and min(items) >= -_SHORT_INT)
 

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import builtins
 import re
-from itertools import islice, repeat
+from itertools import islice
 from json.encoder import encode_basestring
 from math import isfinite
-from operator import is_
 from sys import getrecursionlimit, setrecursionlimit
 from time import monotonic
 from typing import Any
@@ -56,7 +55,7 @@ def snapshot(
     deadline_seconds: float = 2.0,
     preview_chars: int = 200,
     value_bytes: int = 10_000,
-    text_bytes: int = 10_000,
+    text_bytes: int | None = None,
     max_variables: int = 500,
     known: Told | None = None,
     told: Told | None = None,
@@ -65,7 +64,7 @@ def snapshot(
 
     A variable has `name`, `type`, `size`, `preview` and `has_value`; where that is true, `value` is exactly what the
     variable holds (tuples as lists, numpy numbers as numbers), in at most `value_bytes` of compact UTF-8 JSON, a text
-    in `text_bytes`; no more values come when all of them together have become large.
+    in `text_bytes` if that is given; no more values come when all of them together have become large.
     `omitted` counts variables that are not listed: too many, out of time, or under a key that is not an ordinary name.
     `complete` is false when time ran out, or the namespace would not hold still.
 
@@ -76,9 +75,8 @@ def snapshot(
     setrecursionlimit(min(limit + _FRAMES, 2**31 - 1))
     try:
         named, omitted, complete = _pairs(namespace, skip, max_variables)
-        account = _Account(
-            monotonic() + deadline_seconds, preview_chars, value_bytes, text_bytes, known or Told(), told
-        )
+        texts = value_bytes if text_bytes is None else text_bytes
+        account = _Account(monotonic() + deadline_seconds, preview_chars, value_bytes, texts, known or Told(), told)
         finished = account.of(named)
         omitted += len(named) - len(account.variables)
         return {"variables": account.variables, "omitted": omitted, "complete": complete and finished}
@@ -256,7 +254,7 @@ class _Copy:
     def alike(self, items: list[Any]) -> bool:
         """Pay for numbers or texts of one kind all at once, which is many times quicker; false where they are not."""
         kind = type(items[0]) if items else None
-        if not (kind is int or kind is float or kind is str) or not all(map(is_, map(type, items), repeat(kind))):
+        if not (kind is int or kind is float or kind is str) or not anatomy.all_are(kind, items):
             return False
         if kind is str:
             whole = "".join(items)

@@ -8,9 +8,11 @@ copy that was made for JSON, which can be compared, though only by making anothe
 from __future__ import annotations
 
 import builtins
-from itertools import chain, repeat
+from itertools import chain
 from operator import is_
 from typing import Any
+
+from . import anatomy
 
 globals()["__builtins__"] = dict(vars(builtins))  # see anatomy.py
 
@@ -88,7 +90,7 @@ def _is_plain(kind: type) -> bool:
 def _are_plain(items: Mark) -> bool:
     """Whether all items are plain, and take no more room than what is remembered may take."""
     kind = type(items[0]) if items else str
-    if all(map(is_, map(type, items), repeat(kind))):  # mostly they are of one kind, and this is many times quicker
+    if anatomy.all_are(kind, items):  # mostly they are of one kind, and this is many times quicker
         if kind is str or kind is bytes:
             return sum(map(len, items)) <= _BYTES
         if kind is int:

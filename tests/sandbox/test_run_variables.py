@@ -96,6 +96,9 @@ def test_a_cell_brings_short_values_and_texts_along_and_longer_ones_are_there_wh
     assert along["long"].preview.startswith("[0, 1, 2, 3, ")
     assert along["text"].value == "x" * 2000
     assert session.variables()["long"].value == list(range(400))
+    assert not session.variables(value_bytes=1_999)["text"].has_value
+    session.run("text = 'x' * 20_000")
+    assert session.variables(value_bytes=30_000)["text"].value == "x" * 20_000
 
 
 HARD_TO_SEE = [
