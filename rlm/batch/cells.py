@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable
 from typing import Any
@@ -21,18 +20,15 @@ class Cells:
     """Reads the cells of one file for one signature."""
 
     def __init__(self, signature: Signature) -> None:
-        # A signature of each input alone: what checks its values is made once, not once a cell.
-        self._alone = {one.name: dataclasses.replace(signature, inputs=(one,)) for one in signature.inputs}
+        self._signature = signature
 
     def typed(self, name: str, text: str) -> Any:
         """What a cell says, as the signature wants it; the text itself where it does not fit, for the message."""
-        alone = self._alone.get(name)
-        for read in _READINGS if alone is not None else ():
+        for read in _READINGS:
             try:
                 value = read(text)
-                assert alone is not None
-                alone.check_inputs({name: value})
+                if self._signature.takes(name, value):
+                    return value
             except (ValueError, RecursionError):
                 continue
-            return value
         return text

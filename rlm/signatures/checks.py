@@ -97,12 +97,21 @@ def _plain_dict(value: dict[Any, Any], path: Path) -> tuple[dict[str, Any], list
 def check(adapter: TypeAdapter[T], value: Any, path: Path = ()) -> tuple[T | None, list[Problem]]:
     """The typed value of a plain one, or everything that is wrong with it."""
     made: T | None
-    made, faults = _validate(adapter, value)
-    mended = _whole_floats(value, faults) if faults else None
-    if mended is not None:
-        made, faults = _validate(adapter, mended)
+    made, faults = _read(adapter, value)
     problems = _problems(value, faults, path) if faults else _timestamps(made, value, path)
     return (None if problems else made), problems
+
+
+def fits(adapter: TypeAdapter[Any], value: Any) -> bool:
+    """Whether `check` would find nothing wrong with a plain value; sooner known, as nothing is put into words."""
+    made, faults = _read(adapter, value)
+    return not faults and not _timestamps(made, value, ())
+
+
+def _read(adapter: TypeAdapter[Any], value: Any) -> tuple[Any, list[ErrorDetails]]:
+    made, faults = _validate(adapter, value)
+    mended = _whole_floats(value, faults) if faults else None
+    return (made, faults) if mended is None else _validate(adapter, mended)
 
 
 def _validate(adapter: TypeAdapter[Any], value: Any) -> tuple[Any, list[ErrorDetails]]:

@@ -17,7 +17,7 @@ import pydantic
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from .checks import InvalidInputs, InvalidOutputs, check, plain, preview
+from .checks import InvalidInputs, InvalidOutputs, check, fits, plain, preview
 from .fields import Field, Schema, allow_shadowing, check_name, make_adapter, make_model
 from .problems import Problem, pointer
 from .text import REQUIRED, SignatureError, parse
@@ -181,6 +181,18 @@ class Signature:
             listed = ", ".join(f"{field.name}: {field.type_text}" for field in self.inputs) or "none"
             raise InvalidInputs(f"{self.name} cannot run with these inputs (it takes {listed}):", problems)
         return made
+
+    def takes(self, name: str, value: Any) -> bool:
+        """Whether there is an input of that name which `check_inputs` would let have this value."""
+        adapter = self._input_adapters.get(name)
+        if adapter is None:
+            return False
+        try:
+            adapter.validate_python(value, strict=True)
+            return True
+        except pydantic.ValidationError:
+            given, problems = plain(value, (name,))
+            return not problems and fits(adapter, given)
 
     def plain_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs, checked, as code is given them: JSON values, text and bytes. Raises `InvalidInputs`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import json
 import sys
@@ -126,14 +125,8 @@ class InputReader:
 
     def _fitting(self, name: str, text: str) -> Any:
         """Text where the signature takes text; otherwise what it says as JSON, if it is JSON."""
-        wanted = self._fields.get(name)
-        if wanted is None or self.signature is None:
+        if self.signature is None or name not in self._fields or self.signature.takes(name, text):
             return text
-        try:
-            dataclasses.replace(self.signature, inputs=(wanted,)).check_inputs({name: text})
-            return text
-        except InvalidInputs:
-            pass
         try:
             return json.loads(text)
         except (ValueError, RecursionError):

@@ -435,3 +435,39 @@ def test_defaults_are_not_shared_between_runs() -> None:
 def test_a_large_input_is_not_copied() -> None:
     text = "x" * 10_000_000
     assert Signature.of("doc -> a").check_inputs({"doc": text})["doc"] is text
+
+
+@pytest.mark.parametrize(
+    "type_", [str, int, float, bool, datetime.date, Color, Person, list[int], int | None, dict[str, int]]
+)
+def test_takes_says_what_checking_would(type_):
+    signature = Signature("Task", "", (Field("x", type_),), (Field("y"),))
+    values = [
+        "5",
+        "red",
+        "2026-01-02",
+        "2020",
+        "\ud800",
+        "",
+        5,
+        5.0,
+        5.5,
+        2.0**60,
+        float("nan"),
+        True,
+        None,
+        [1],
+        [1.0],
+    ]
+    values += [["1"], {"a": 1}, {"name": "A", "born": "1970-01-02"}, {"name": "A"}, Color.RED, datetime.date.min, {1}]
+    for value in values:
+        try:
+            signature.check_inputs({"x": value})
+            fits = True
+        except InvalidInputs:
+            fits = False
+        assert signature.takes("x", value) is fits, value
+
+
+def test_no_value_is_taken_for_an_input_that_is_not_there():
+    assert not Signature.of("doc -> a").takes("dok", "x")
