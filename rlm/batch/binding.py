@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -49,19 +48,17 @@ class Binder:
     def bind(self, item: Item) -> Task:
         """The task of an item, ready to run. Raises `TaskError`."""
         if not item.inputs:
-            path, text = path_of(item), text_of(item)
-            return load(path, self._overrides, read_stdin=None, recorded=Recorded(text, None))
+            return load(path_of(item), self._overrides, read_stdin=None, recorded=Recorded(item.text, None))
         base = self.base(item)
         inputs = checked(base, self.values(base, item), item.name)
         return dataclasses.replace(base.task, inputs=inputs)
 
     def base(self, item: Item) -> Base:
         """The task of an item without any inputs. Raises `TaskError`."""
-        path, text = path_of(item), text_of(item)
-        place = (str(path), text, item.folder)
+        place = (item.folder, item.file, item.text)
         base = self._bases.get(place)
         if base is None:
-            base = self._bases[place] = _read(path, text, self._overrides)
+            base = self._bases[place] = _read(path_of(item), item.text, self._overrides)
             while len(self._bases) > self._keep:
                 self._bases.popitem(last=False)
         else:
@@ -80,11 +77,6 @@ class Binder:
 def path_of(item: Item) -> Path:
     """The task file of an item; there need not be one."""
     return Path(item.folder) / item.file
-
-
-def text_of(item: Item) -> str:
-    """The task of an item as a task file would say it."""
-    return item.text if item.text is not None else json.dumps(item.task, ensure_ascii=False, indent=2)
 
 
 def checked(base: Base, values: Mapping[str, Any], where: str, what: str = "input") -> dict[str, Any]:
@@ -126,10 +118,13 @@ def _read(path: Path, text: str, overrides: Overrides) -> Base:
 
 
 def _as_entries(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    # Validated as the file's own are, so that `{file: ...}` means the same in both. Other values mean themselves.
+    mappings = {name: value for name, value in inputs.items() if isinstance(value, Mapping)}
+    if not mappings:
+        return dict(inputs)
     from ..tasks.schema import TaskFile
 
-    # Validated as the file's own are, so that `{file: ...}` means the same in both.
-    return dict(TaskFile.model_validate({"signature": "x -> y", "inputs": dict(inputs)}).inputs)
+    return {**inputs, **TaskFile.model_validate({"signature": "x -> y", "inputs": mappings}).inputs}
 
 
 def _read_entries(base: Base, entries: Mapping[str, Any], where: str | None) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,8 +19,8 @@ class Item:
     name: str
     """What people call it: `row 17`, or the name of its file."""
 
-    task: dict[str, Any]
-    """What its task file says."""
+    text: str
+    """Its task file, as it is written."""
 
     folder: str
     """Where relative paths of the task start."""
@@ -32,9 +31,6 @@ class Item:
     file: str = "task.yaml"
     """The name of the task file, for messages and records; a relative one is relative to `folder`."""
 
-    text: str | None = None
-    """The task file as it is written, for the record of its runs; without it, `task` is written as JSON."""
-
     lease: float = LEASE_S
     """How many seconds it may be with a worker. After that it counts as lost, and the worker as stuck."""
 
@@ -43,7 +39,7 @@ class Item:
 
     def to_dict(self) -> dict[str, Any]:
         """The item as plain JSON values."""
-        return {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Item:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -32,7 +31,7 @@ class Outcome:
 
     def to_dict(self) -> dict[str, Any]:
         """The outcome as plain JSON values."""
-        return {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Outcome:

@@ -79,6 +79,8 @@ class WorkerProcess:
             if not received:
                 raise ConnectionResetError("the worker is gone")
             yield from self._incoming.feed(received)
+            if len(received) < _CHUNK:
+                return  # that was all
 
     def renew(self, key: str) -> None:
         """Let the lease of an item begin anew: it waits for its turn to ask a model."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -176,7 +177,7 @@ class Source:
             try:
                 yield _line(row, path, f"{prefix}{row.where.rpartition(':')[2]}", files)
             except TaskError as error:
-                nothing = Item("", row.where, {}, "", {}, path.name)
+                nothing = Item("", row.where, "", "", {}, path.name)
                 yield from (Found(nothing, row.where, problem=problem) for problem in error.problems)
 
 
@@ -193,9 +194,7 @@ def _readable(found: Found) -> Found:
 
 def from_file(path: Path, name: str) -> Item:
     """The item of a task file, without a key."""
-    document = read(path)
-    task = document.value if isinstance(document.value, dict) else {}
-    return Item("", name, task, str(path.absolute().parent), {}, path.name, document.text)
+    return Item("", name, read(path).text, str(path.absolute().parent), {}, path.name)
 
 
 def lease_of(base: Base) -> float:
@@ -231,13 +230,13 @@ def _line(row: Row, path: Path, name: str, files: dict[str, Item]) -> Found:
     values = dict(row.values)
     name = _name(next((values.pop(one) for one in NAMES if one in values), None), name)
     if "task" not in values:
-        return Found(Item("", name, values, str(path.absolute().parent), {}, path.name), row.where)
+        return Found(Item("", name, _as_file(values), str(path.absolute().parent), {}, path.name), row.where)
     task, inputs = values.pop("task"), values.pop("inputs", {})
     if values or not isinstance(inputs, dict) or not isinstance(task, str | dict):
         message = 'is not {"task": FILE or TASK, "inputs": {...}, "id": NAME}, and no task either'
         raise TaskError([TaskProblem(row.where, message)])
     if isinstance(task, dict):
-        item = Item("", name, task, str(path.absolute().parent), inputs, path.name)
+        item = Item("", name, _as_file(task), str(path.absolute().parent), inputs, path.name)
     else:
         if task not in files:
             try:
@@ -247,6 +246,11 @@ def _line(row: Row, path: Path, name: str, files: dict[str, Item]) -> Found:
                 raise TaskError([TaskProblem(row.where, f"names a task that cannot be used: {said}")]) from None
         item = replace(files[task], name=name, inputs=inputs)
     return Found(item, row.where)
+
+
+def _as_file(task: dict[str, Any]) -> str:
+    """A task of a line as its own file would say it."""
+    return json.dumps(task, ensure_ascii=False, indent=2)
 
 
 def _beside(rows: Path, value: Any) -> Any:
