@@ -83,7 +83,7 @@ class Usage:
 
     def to_dict(self) -> dict[str, Any]:
         """The usage as plain JSON values."""
-        return dataclasses.asdict(self)
+        return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Usage:
@@ -103,7 +103,7 @@ class Remaining:
 
     def to_dict(self) -> dict[str, Any]:
         """What is left as plain JSON values, for `budget()` in the REPL."""
-        return dataclasses.asdict(self)
+        return {name: getattr(self, name) for name in self.__slots__}
 
     def __str__(self) -> str:
         left = [] if self.iterations is None else [f"{self.iterations} iterations"]

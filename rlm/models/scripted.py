@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -87,16 +88,22 @@ def scripted_lm(script: Script, name: str = "scripted/main") -> Any:
 
 def load_script(path: Path) -> dict[str, Script]:
     """The scripts in a file, by role: main, sub, extraction. Raises `ValueError`."""
+    try:
+        return dict(_scripts(path.read_text(encoding="utf-8-sig")))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+@lru_cache(maxsize=8)
+def _scripts(text: str) -> dict[str, Script]:
+    """Each run asks three times, once for each role, and reading YAML takes a millisecond."""
     from .. import yaml12
 
-    try:
-        content = yaml12.load(path.read_text(encoding="utf-8-sig"))
-    except yaml12.YamlError as error:
-        raise ValueError(f"{path}: {error}") from None
+    content = yaml12.load(text)
     if not isinstance(content, dict) or not set(content) <= {"main", "sub", "extraction"}:
-        raise ValueError(f"{path}: a script is a mapping with main, sub and extraction")
+        raise ValueError("a script is a mapping with main, sub and extraction")
     for role, script in content.items():
         texts = script.values() if isinstance(script, dict) else script
         if not isinstance(script, list | dict) or not all(isinstance(text, str) for text in texts):
-            raise ValueError(f"{path}: {role} is a list of texts, or a mapping from part of a prompt to a text")
+            raise ValueError(f"{role} is a list of texts, or a mapping from part of a prompt to a text")
     return content
