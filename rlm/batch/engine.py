@@ -10,6 +10,17 @@ from typing import Any, Protocol
 from .items import Item
 from .outcome import Outcome
 
+QUICK_S = 1.0
+
+
+def room(at_once: int, last: Outcome | None) -> int:
+    """How many items a worker is given that runs `at_once` of them, after the `last` outcome that came.
+
+    Items that take little time are sent ahead, so that no worker waits for its driver. Others are not: a worker would
+    keep what another one could begin.
+    """
+    return 2 * at_once if last is not None and last.ending != "Lost" and last.seconds < QUICK_S else at_once
+
 
 class EngineError(Exception):
     """The engine cannot go on: its workers do not start, say. What was done is done."""
@@ -50,10 +61,10 @@ class Setting:
 class Engine(Protocol):
     """Runs items somewhere: `local.py` in processes of this machine, `ray.py` in actors of a cluster.
 
-    An engine takes an item when it has room for it, not before, and yields exactly one outcome for each item it took,
-    as they come. A worker that dies, or keeps an item longer than its lease, is replaced; its items are yielded as
-    `Lost`, and whoever drives the engine decides whether to give them again. An item that is `alone` gets a worker
-    that runs nothing else. `run` may be called again after it has ended.
+    An engine takes an item when it has room for it (see `room`), not before, and yields exactly one outcome for each
+    item it took, as they come. A worker that dies, or keeps an item longer than its lease, is replaced; its items are
+    yielded as `Lost`, and whoever drives the engine decides whether to give them again. An item that is `alone` gets a
+    worker that runs nothing else. `run` may be called again after it has ended.
     """
 
     def run(self, items: Iterable[Item]) -> Iterator[Outcome]:

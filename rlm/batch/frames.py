@@ -9,11 +9,20 @@ from typing import Any
 HEADER = 8
 
 
+def encoded(message: Any) -> bytes:
+    """A message as JSON."""
+    # Escaped: what a model wrote may hold a lone surrogate, which cannot be encoded.
+    return json.dumps(message, separators=(",", ":")).encode("ascii")
+
+
+def framed(body: bytes) -> bytes:
+    """JSON with its length before it."""
+    return len(body).to_bytes(HEADER, "big") + body
+
+
 def pack(message: dict[str, Any]) -> bytes:
     """A message as bytes."""
-    # Escaped: what a model wrote may hold a lone surrogate, which cannot be encoded.
-    body = json.dumps(message, separators=(",", ":")).encode("ascii")
-    return len(body).to_bytes(HEADER, "big") + body
+    return framed(encoded(message))
 
 
 def unpack(body: bytes) -> dict[str, Any]:

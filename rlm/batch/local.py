@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .engine import EngineError, Setting
+from .engine import EngineError, Setting, room
 from .items import Item
-from .outcome import Outcome, lost
+from .outcome import Outcome
 from .process import WorkerProcess
 
 AT_ONCE = 4
@@ -36,7 +36,7 @@ class LocalEngine:
         """
         self._setting = setting or Setting()
         self._size = workers or processors()
-        self._at_once = at_once
+        self._at_once = self._room = at_once
         self._log = log
         self._workers: list[WorkerProcess] = []
         self._selector = selectors.PollSelector()  # which holds no descriptor of its own
@@ -83,7 +83,7 @@ class LocalEngine:
         return any(self._takes(one) for one in self._workers)
 
     def _takes(self, worker: WorkerProcess) -> bool:
-        return worker.ready and not worker.full_of_one and len(worker.items) < self._at_once
+        return worker.ready and not worker.items.alone and len(worker.items) < self._room
 
     def _room_for(self, item: Item) -> WorkerProcess | None:
         """The worker that has the least to do, if it can take the item."""
@@ -95,7 +95,7 @@ class LocalEngine:
             try:
                 if self._log is not None:
                     self._log.parent.mkdir(parents=True, exist_ok=True)
-                worker = WorkerProcess(self._setting, self._log)
+                worker = WorkerProcess(self._setting, self._at_once, self._log)
             except OSError as error:
                 raise EngineError(f"a worker process cannot be started ({error})") from error
             self._workers.append(worker)
@@ -113,12 +113,12 @@ class LocalEngine:
             if events & selectors.EVENT_READ:
                 yield from self._hear(worker)
         for worker in list(self._workers):
-            item = worker.overdue(time.monotonic())
+            item = worker.items.overdue()
             if item is not None:
                 yield from self._bury(worker, f"{item.name} was not done after {item.lease:,.0f} seconds; ")
 
     def _longest_wait(self) -> float:
-        deadlines = [one.next_deadline() for one in self._workers]
+        deadlines = [one.items.next_deadline() for one in self._workers]
         first = min((one for one in deadlines if one is not None), default=None)
         # Rounded up: a moment before the end of a lease there is nothing to do yet.
         return _LONGEST_WAIT_S if first is None else max(0.0, first - time.monotonic()) + 0.01
@@ -130,11 +130,11 @@ class LocalEngine:
                     worker.ready, self._stillborn = True, 0
                     continue
                 if "waits" in message:
-                    worker.renew(message["waits"])
+                    worker.items.renew(message["waits"])
                     continue
                 outcome = Outcome.from_dict(message["outcome"])
-                worker.items.pop(outcome.key, None)
-                worker.full_of_one = False
+                worker.items.take_back(outcome.key)
+                self._room = room(self._at_once, outcome)
                 yield outcome
         except ConnectionError:
             yield from self._bury(worker, "")
@@ -149,10 +149,7 @@ class LocalEngine:
             if self._stillborn >= _STILLBORN:
                 where = f"; what it said is in {self._log}" if self._log is not None else ""
                 raise EngineError(f"worker processes do not start: {how}{where}")
-        now = time.monotonic()
-        for item, since in worker.items.values():
-            error = f"its worker {worker.name} was lost: {why}{how}"
-            yield lost(item.key, item.name, error, worker=worker.name, seconds=now - since)
+        yield from worker.items.lose(worker.name, f"{why}{how}")
 
 
 def processors() -> int:

@@ -8,13 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from . import frames
 from .engine import Setting
+from .held import Held
 from .items import Item
 
 _CHUNK = 1 << 18
@@ -23,16 +23,11 @@ _CHUNK = 1 << 18
 class WorkerProcess:
     """A process that runs items, several at once. Nothing here waits for it, but for `close`."""
 
-    def __init__(self, setting: Setting, log: Path | None) -> None:
-        self.items: dict[str, tuple[Item, float]] = {}
-        """What it has, by key, and since when its lease runs."""
-
+    def __init__(self, setting: Setting, at_once: int, log: Path | None) -> None:
+        self.items = Held(at_once)
         self.ready = False
-        self.full_of_one = False
-        """It has an item that must be alone."""
-
         self._incoming = frames.Incoming()
-        self._outgoing = bytearray(frames.pack({"setting": setting.to_dict()}))
+        self._outgoing = bytearray(frames.pack({"setting": setting.to_dict(), "at_once": at_once}))
         self.socket, theirs = socket.socketpair()
         self.socket.setblocking(False)
         with theirs, open(log or os.devnull, "ab") as noise:
@@ -58,8 +53,7 @@ class WorkerProcess:
 
     def give(self, item: Item) -> None:
         """Send it an item."""
-        self.items[item.key] = (item, time.monotonic())
-        self.full_of_one = item.alone
+        self.items.give(item)
         self._outgoing += frames.pack({"item": item.to_dict()})
         self.write()
 
@@ -81,19 +75,6 @@ class WorkerProcess:
             yield from self._incoming.feed(received)
             if len(received) < _CHUNK:
                 return  # that was all
-
-    def renew(self, key: str) -> None:
-        """Let the lease of an item begin anew: it waits for its turn to ask a model."""
-        if key in self.items:
-            self.items[key] = (self.items[key][0], time.monotonic())
-
-    def overdue(self, now: float) -> Item | None:
-        """An item that it has kept longer than its lease."""
-        return next((item for item, since in self.items.values() if now > since + item.lease), None)
-
-    def next_deadline(self) -> float | None:
-        """When the first lease of its items ends."""
-        return min((since + item.lease for item, since in self.items.values()), default=None)
 
     def kill(self, *, stuck: bool) -> str:
         """End it at once, if it has not ended; how it ended, in words."""

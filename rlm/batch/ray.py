@@ -9,17 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from . import frames
-from .engine import EngineError, Setting
+from .engine import EngineError, Setting, room
+from .held import Held
 from .items import Item
 from .local import AT_ONCE, processors
-from .outcome import Outcome, lost
-from .ray_actors import ItemActor, PaceActor, packed
+from .outcome import Outcome
+from .ray_actors import ItemActor, PaceActor
 from .ray_cluster import Cluster
 
 _STILLBORN = 3
 _START_S = 300.0
 _STOP_S = 10.0
 _LONGEST_WAIT_S = 3600.0
+_CALLS = 10
+"""Calls that an actor answers at once; its items are not calls."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -42,7 +45,7 @@ class RayEngine:
         self._setting = setting or Setting()
         if self._setting.home is not None:
             Path(self._setting.home).mkdir(parents=True, exist_ok=True)  # where it is missing is another machine
-        self._at_once = at_once
+        self._at_once = self._room = at_once
         self._cluster = Cluster(address, workers or processors())
         self._ray: Any = self._cluster.ray
         self._size = workers or self._cluster.processors
@@ -95,15 +98,11 @@ class RayEngine:
     def _drop_unfinished(self) -> None:
         """End the actors that still run items of a run that nobody listened to until its end."""
         for actor in [one for one in self._actors if one.items]:
-            asked = [ref for ref, key in actor.asked.items() if key is not None]
-            for ref in self._ray.wait(asked, num_returns=len(asked), timeout=0)[0]:
-                actor.take_back(ref)
-            if actor.items:
-                self._actors.remove(actor)
-                self._ray.kill(actor.handle)
+            self._actors.remove(actor)
+            self._ray.kill(actor.handle)
 
     def _takes(self, actor: _Actor) -> bool:
-        return actor.ready and not actor.full_of_one and len(actor.items) < self._at_once
+        return actor.ready and not actor.items.alone and len(actor.items) < self._room
 
     def _room_for(self, item: Item) -> _Actor | None:
         """The actor that has the least to do, if it can take the item."""
@@ -115,16 +114,19 @@ class RayEngine:
             return  # an actor class that is made is never forgotten by Ray
         kind = self._ray.remote(ItemActor).options(
             num_cpus=1,
-            max_concurrency=self._at_once + 2,
+            max_concurrency=_CALLS,
             max_restarts=0,  # what was lost is given again by whoever drives this engine
             max_task_retries=0,
             scheduling_strategy="SPREAD",
         )
+        setting = frames.encoded(self._setting.to_dict())
         while len(self._actors) < self._size:
-            self._actors.append(_Actor(kind.remote(packed(self._setting.to_dict()), self._board)))
+            self._actors.append(_Actor(kind.remote(setting, self._at_once, self._board), self._at_once))
 
     def _wait(self) -> Iterator[Outcome]:
         """Wait until something comes from the actors, and tell what it was."""
+        for one in self._actors:
+            one.send()
         asked = {ref: one for one in self._actors for ref in one.asked}
         self._ray.wait(list(asked), num_returns=1, timeout=self._longest_wait())
         done, _ = self._ray.wait(list(asked), num_returns=len(asked), timeout=0)
@@ -134,7 +136,7 @@ class RayEngine:
                 yield from self._hear(actor, ref)
         now = time.monotonic()
         for actor in list(self._actors):
-            late = actor.overdue(now)
+            late = actor.items.overdue()
             if late is not None and not self._renewed(actor, late):
                 yield from self._bury(actor, f"{late.name} was not done after {late.lease:,.0f} seconds")
         if self._actors and all(not one.ready and now > one.since + _START_S for one in self._actors):
@@ -150,35 +152,32 @@ class RayEngine:
             return False
         if ago is None or ago > item.lease:
             return False
-        actor.items[item.key] = (item, time.monotonic() - ago)
+        actor.items.renew(item.key, ago)
         return True
 
     def _longest_wait(self) -> float:
-        deadlines = [since + item.lease for one in self._actors for item, since in one.items.values()]
-        deadlines += [one.since + _START_S for one in self._actors if not one.ready]
-        first = min(deadlines, default=None)
+        deadlines = [one.items.next_deadline() if one.ready else one.since + _START_S for one in self._actors]
+        first = min((one for one in deadlines if one is not None), default=None)
         return _LONGEST_WAIT_S if first is None else max(0.0, first - time.monotonic()) + 0.01
 
     def _hear(self, actor: _Actor, ref: Any) -> Iterator[Outcome]:
-        from ray.exceptions import RayActorError, RayError
+        from ray.exceptions import RayError
 
-        key = actor.asked[ref]
+        actor.asked.remove(ref)
         try:
             said = self._ray.get(ref)
         except RayError as error:
-            if key is None or isinstance(error, RayActorError) or ref not in actor.asked:
-                yield from self._bury(actor, _words(error))
-                return
-            item, since = actor.take_back(ref)
-            yield lost(item.key, item.name, _words(error), worker=actor.name, seconds=time.monotonic() - since)
+            yield from self._bury(actor, _words(error))
             return
-        if key is None:
-            del actor.asked[ref]
+        if not actor.ready:
             actor.introduce(said)
             self._stillborn = 0
             return
-        actor.take_back(ref)
-        yield Outcome.from_dict(frames.unpack(said))
+        for one in frames.unpack(said)["outcomes"]:
+            outcome = Outcome.from_dict(one)
+            actor.items.take_back(outcome.key)
+            self._room = room(self._at_once, outcome)
+            yield outcome
 
     def _bury(self, actor: _Actor, why: str) -> Iterator[Outcome]:
         """Take away an actor that is dead or stuck; what it had is lost."""
@@ -188,28 +187,22 @@ class RayEngine:
             self._stillborn += 1
             if self._stillborn >= _STILLBORN:
                 raise EngineError(f"Ray's workers do not start: {why}")
-        now = time.monotonic()
-        for item, since in actor.items.values():
-            error = f"its worker {actor.name} was lost: {why}"
-            yield lost(item.key, item.name, error, worker=actor.name, seconds=now - since)
+        yield from actor.items.lose(actor.name, why)
 
 
 class _Actor:
     """One actor as the engine sees it: what it has, and what it was asked."""
 
-    def __init__(self, handle: Any) -> None:
+    def __init__(self, handle: Any, at_once: int) -> None:
         self.handle = handle
-        self.items: dict[str, tuple[Item, float]] = {}
-        """What it has, by key, and since when its lease runs."""
+        self.items = Held(at_once)
+        self.asked: list[Any] = [handle.ready.remote()]
+        """What Ray will have an answer to: first whether it is ready, and from then on what became of items."""
 
-        self.asked: dict[Any, str | None] = {handle.ready.remote(): None}
-        """What Ray will have an answer to, and the key of the item it is about."""
+        self._unsent: list[dict[str, Any]] = []
 
         self.since = time.monotonic()
         self.ready = False
-        self.full_of_one = False
-        """It has an item that must be alone."""
-
         self.pid = 0
         self.name = "that was starting"
 
@@ -225,21 +218,15 @@ class _Actor:
             )
 
     def give(self, item: Item) -> None:
-        """Send it an item."""
-        self.items[item.key] = (item, time.monotonic())
-        self.full_of_one = item.alone
-        self.asked[self.handle.run.remote(packed(item.to_dict()))] = item.key
+        """Let it have an item, when `send` is called."""
+        self.items.give(item)
+        self._unsent.append(item.to_dict())
 
-    def take_back(self, ref: Any) -> tuple[Item, float]:
-        """The item that an answer is about; the actor does not have it any more."""
-        key = self.asked.pop(ref)
-        self.full_of_one = False
-        assert key is not None
-        return self.items.pop(key)
-
-    def overdue(self, now: float) -> Item | None:
-        """An item that it has kept longer than its lease."""
-        return next((item for item, since in self.items.values() if now > since + item.lease), None)
+    def send(self) -> None:
+        """Send it what it was given, and ask what became of its items, unless it has been asked already."""
+        if self._unsent or (self.items and not self.asked):
+            self.asked.append(self.handle.exchange.remote(frames.encoded({"items": self._unsent})))
+            self._unsent = []
 
 
 def _words(error: Exception) -> str:

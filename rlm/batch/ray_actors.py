@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
 import os
 import socket
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +19,15 @@ from .engine import Setting
 from .items import Item
 
 
-def packed(message: Mapping[str, Any]) -> bytes:
-    """A message in bytes: Ray would refuse text that holds a lone surrogate."""
-    return json.dumps(message, separators=(",", ":")).encode("ascii")
-
-
 class ItemActor:
     """Runs items, many at once, in its event loop. Their sandboxes run where it runs."""
 
-    def __init__(self, setting: bytes, board: Any) -> None:
+    def __init__(self, setting: bytes, at_once: int, board: Any) -> None:
         """`board` is the actor that keeps the pace; None: processes of one machine keep it by themselves."""
         import rlm.running  # noqa: F401
 
         from . import worker
+        from .running import Running
 
         said = Setting.from_dict(frames.unpack(setting))
         if said.home is not None and not Path(said.home).is_dir():
@@ -43,8 +37,11 @@ class ItemActor:
             from ..models.traffic import Traffic, use
 
             use(Traffic(**said.traffic or {}), board=RayBoard(board))
-        self._running: set[asyncio.Task[Any]] = set()
-        self._waited: dict[str, float] = {}
+        self._running = Running(at_once, self._tell)
+        self._asked: asyncio.Future[None] | None = None
+        """What the call waits for that is to be told of outcomes."""
+
+        self._untold = False
 
     async def ready(self) -> dict[str, Any]:
         """Who it is."""
@@ -52,36 +49,41 @@ class ItemActor:
 
         return {"host": socket.gethostname(), "pid": os.getpid(), "rlm": __version__, "python": sys.executable}
 
-    async def run(self, item: bytes) -> bytes:
-        """One item, to its outcome."""
-        from . import worker
+    async def exchange(self, items: bytes) -> bytes:
+        """Take items, and wait until something is told of these and earlier ones: what became of them.
 
-        given = Item.from_dict(frames.unpack(item))
+        A later call takes the place of one that waits: that one ends, and has nothing to tell.
+        """
+        earlier, self._asked = self._asked, asyncio.get_running_loop().create_future()
+        if earlier is not None and not earlier.done():
+            earlier.set_result(None)
+        for item in frames.unpack(items)["items"]:
+            self._running.start(Item.from_dict(item))
+        asked = self._asked
+        if not self._untold:
+            await asked
+        told = b""
+        if self._asked is asked:
+            self._asked, self._untold = None, False
+            told = b",".join(self._running.take())
+        return b'{"outcomes":[%b]}' % told
 
-        def waits() -> None:
-            self._waited[given.key] = time.monotonic()
-
-        task = asyncio.ensure_future(worker.run_item(given, waits))
-        self._running.add(task)
-        try:
-            return packed((await task).to_dict())
-        finally:
-            self._running.discard(task)
-            self._waited.pop(given.key, None)
+    def _tell(self) -> None:
+        self._untold = True
+        if self._asked is not None and not self._asked.done():
+            self._asked.set_result(None)
 
     async def waited(self, key: str) -> float | None:
         """How many seconds ago an item waited for its turn to ask a model; None if it did not."""
-        return time.monotonic() - self._waited[key] if key in self._waited else None
+        since = self._running.waited.get(key)
+        return None if since is None else time.monotonic() - since
 
     async def stop(self) -> None:
         """Drop what runs, and write the traces down."""
         from ..home import home
         from ..traces.everyday import catch_up
 
-        running = list(self._running)
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await self._running.stop()
         await asyncio.to_thread(catch_up, home())
 
 

@@ -10,47 +10,36 @@ import socket
 import sys
 from typing import Any
 
-from . import frames
+from . import frames, worker
 from .engine import Setting
 from .items import Item
-from .outcome import Outcome
+from .running import Running
 
 
 async def serve(sock: socket.socket) -> None:
-    """Run the items that come, all of them at once, until there is nobody who sends any."""
+    """Run the items that come until there is nobody who sends any."""
     reader, writer = await asyncio.open_connection(sock=sock)
-    running: set[asyncio.Task[None]] = set()
+
+    def tell() -> None:
+        assert running is not None
+        writer.writelines(frames.framed(b'{"outcome":%b}' % one) for one in running.take())
+
+    running: Running | None = None
     try:
-        setting = Setting.from_dict((await _receive(reader))["setting"])
+        first = await _receive(reader)
         # Imported before the driver is told that items are welcome: this takes a second or two.
         import rlm.running  # noqa: F401
 
-        from . import worker
-
-        worker.prepare(setting)
+        worker.prepare(Setting.from_dict(first["setting"]))
+        running = Running(first["at_once"], tell, lambda key: writer.write(frames.pack({"waits": key})))
         writer.write(frames.pack({"ready": os.getpid()}))
-
-        async def run(item: Item) -> None:
-            outcome = await worker.run_item(item, lambda: writer.write(frames.pack({"waits": item.key})))
-            try:
-                message = frames.pack({"outcome": outcome.to_dict()})
-            except (TypeError, ValueError, RecursionError) as error:
-                broken = Outcome(item.key, item.name, "Failed", error=f"its result is not JSON ({error})")
-                message = frames.pack({"outcome": broken.to_dict()})
-            writer.write(message)
-            await writer.drain()
-
         while True:
-            item = Item.from_dict((await _receive(reader))["item"])
-            task = asyncio.create_task(run(item))
-            running.add(task)
-            task.add_done_callback(running.discard)
+            running.start(Item.from_dict((await _receive(reader))["item"]))
     except (asyncio.IncompleteReadError, ConnectionError):
         pass  # the driver has closed the connection, or is gone
     finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        if running is not None:
+            await running.stop()
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()

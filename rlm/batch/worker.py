@@ -12,6 +12,7 @@ from dataclasses import replace
 from ..repl.events import Observer, all_of, ignore
 from ..results import Failed, Submitted
 from ..tasks import TaskError
+from . import frames
 from .binding import Binder
 from .engine import Setting
 from .items import Item
@@ -56,6 +57,16 @@ async def run_item(item: Item, waits: Callable[[], None] = lambda: None) -> Outc
     except Exception as error:  # of a tool's import, or a fault of ours: the other items go on
         made = Outcome(item.key, item.name, "Failed", error=f"{type(error).__name__}: {error}")
     return replace(made, seconds=time.monotonic() - began, worker=worker_name())
+
+
+async def encoded_outcome(item: Item, waits: Callable[[], None]) -> bytes:
+    """What `run_item` returns, as JSON. A result that JSON does not know is a failed item's."""
+    outcome = await run_item(item, waits)
+    try:
+        return frames.encoded(outcome.to_dict())
+    except (TypeError, ValueError, RecursionError) as error:
+        broken = Outcome(item.key, item.name, "Failed", error=f"its result is not JSON ({error})")
+        return frames.encoded(broken.to_dict())
 
 
 async def _run(item: Item) -> Outcome:

@@ -42,6 +42,8 @@ def wish(word: str) -> str:
         if not mark.exists():
             mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
+    if word.startswith("sleep "):
+        time.sleep(float(word.removeprefix("sleep ")))
     return word
 '''
 REPLIES = """\
@@ -192,18 +194,42 @@ def test_a_lease_does_not_end_while_an_item_waits_for_its_turn_to_ask(tmp_path: 
     assert [(one.ending, one.error) for one in outcomes] == [("Submitted", None)] * 2
 
 
-def test_items_are_taken_only_when_there_is_room(engine: LocalEngine, tmp_path: Path) -> None:
-    taken = 0
+def _most_taken(engine: LocalEngine, items: list[Item]) -> int:
+    """How many items more than it had told the ends of the engine has taken at most."""
+    taken = most = 0
 
-    def items() -> Iterator[Item]:
+    def source() -> Iterator[Item]:
         nonlocal taken
-        for item in _items(_folder(tmp_path / "lazy", ["w"] * 9)):
+        for item in items:
             taken += 1
             yield item
 
-    for done, _ in enumerate(engine.run(items()), 1):
-        assert taken <= done + 3
-    assert taken == 9
+    for done, outcome in enumerate(engine.run(source()), 1):
+        assert outcome.ending == "Submitted", outcome.error
+        most = max(most, taken - done)
+    assert taken == len(items)
+    return most
+
+
+def test_items_are_taken_when_there_is_room_and_quick_ones_ahead(tmp_path: Path) -> None:
+    engine = LocalEngine(Setting(traffic={}), workers=1, at_once=2)
+    try:
+        slow = _most_taken(engine, _items(_folder(tmp_path / "slow", ["sleep 1.2"] * 6)))
+        quick = _most_taken(engine, _items(_folder(tmp_path / "quick", ["w"] * 12)))
+    finally:
+        engine.close()
+    assert slow <= 2
+    assert 2 < quick <= 4
+
+
+def test_the_lease_of_an_item_that_was_sent_ahead_begins_with_its_turn(tmp_path: Path) -> None:
+    engine = LocalEngine(Setting(traffic={}), workers=1, at_once=1)
+    try:
+        items = _items(_folder(tmp_path / "turns", ["w", "sleep 2", "sleep 2"]))
+        outcomes = list(engine.run(replace(one, lease=3.5) for one in items))
+    finally:
+        engine.close()
+    assert [(one.ending, one.error) for one in outcomes] == [("Submitted", None)] * 3
 
 
 def test_a_task_that_cannot_be_made_is_a_failed_item_and_the_others_go_on(engine: LocalEngine, tmp_path: Path) -> None:

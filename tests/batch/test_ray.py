@@ -9,18 +9,20 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import batch_story
 import pytest
 
+from rlm.batch import frames
 from rlm.batch.engine import EngineError, Setting
 from rlm.batch.items import Item
 from rlm.batch.outcome import Outcome
 from rlm.batch.problems import Unfit
 from rlm.batch.ray import RayEngine, _words
-from rlm.batch.ray_actors import PaceActor, RayBoard
+from rlm.batch.ray_actors import ItemActor, PaceActor, RayBoard
 from rlm.models.gauge import Limit
 
 pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.timeout(300)]
@@ -158,6 +160,22 @@ def test_one_actor_runs_several_items_at_once(engine: RayEngine, tmp_path: Path)
     (folder / "meeting.py").write_text(MEET)
     batch_story.drive(folder, engine)  # two actors, and all four items must be there before one can end
     batch_story.check_complete(folder, 4)
+
+
+def test_a_later_call_takes_the_place_of_one_that_waits(engine: RayEngine, ray: Any, tmp_path: Path) -> None:
+    batch_story.drive(batch_story.write_folder(tmp_path / "first", 1), engine)  # so that there is a cluster
+    source = batch_story.source_of(batch_story.write_folder(tmp_path, 3))
+    items = [replace(one, key=one.name).to_dict() for one in source.read()]
+    kind = ray.remote(ItemActor).options(num_cpus=0, max_concurrency=4)
+    actor = kind.remote(frames.encoded(Setting(home=str(tmp_path)).to_dict()), 1, None)
+    asked = [actor.exchange.remote(frames.encoded({"items": some})) for some in (items[:1], items[1:])]
+    told = [frames.unpack(one)["outcomes"] for one in ray.get(asked)]
+    assert told[0] == []
+    while sum(map(len, told)) < 3:
+        told.append(frames.unpack(ray.get(actor.exchange.remote(frames.encoded({"items": []}))))["outcomes"])
+    ray.kill(actor)
+    outcomes = [(one["key"], one["ending"]) for some in told for one in some]
+    assert outcomes == [(one["name"], "Submitted") for one in items]
 
 
 def test_an_item_that_outlives_its_lease_is_lost_and_its_actor_replaced(engine: RayEngine, tmp_path: Path) -> None:
