@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -76,22 +77,22 @@ def processor(one: dict[str, Any]) -> float:
     return float(one["processor"] / one["tasks"])
 
 
+def times(
+    measure: Callable[[dict[str, Any]], float], some: list[dict[str, Any]], others: list[dict[str, Any]]
+) -> float:
+    """How many times as much it is, compared round by round: a machine is not as quick all the time."""
+    return statistics.median(measure(one) / measure(other) for one, other in zip(some, others, strict=True))
+
+
 def print_rates(console: Console, samples: dict[str, list[dict[str, Any]]]) -> None:
     table = Table(title="median of the rounds", title_justify="left", box=box.SIMPLE)
-    for name in (
-        "",
-        "tasks a second",
-        "processor ms a task",
-        "more than bare loops",
-        "tasks a second and processor",
-    ):
+    for name in ("", "tasks a second", "processor ms a task", "more than bare loops", "tasks a second and processor"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
     for name, found in samples.items():
         each = statistics.median(map(processor, found))
         extra = ""
         if samples.get(LIKE.get(name, "")):
-            bare = statistics.median(map(processor, samples[LIKE[name]]))
-            extra = f"{1000 * (each - bare):+.2f} ms ({100 * (each / bare - 1):+.0f}%)"
+            extra = f"{100 * (times(processor, found, samples[LIKE[name]]) - 1):+.1f}%"
         speed = statistics.median(map(rate, found))
         table.add_row(CONTENDERS[name], f"{speed:.1f}", f"{1000 * each:.2f}", extra, f"{1 / each:.1f}")
     console.print(table)
@@ -103,11 +104,11 @@ def verdicts(samples: dict[str, list[dict[str, Any]]], long: dict[str, dict[str,
     for name in ("local 1x1", "local", "ray 1x1", "ray"):
         like = samples.get(LIKE[name])
         if like and name in samples:
-            ratio = statistics.median(map(processor, samples[name])) / statistics.median(map(processor, like))
+            ratio = times(processor, samples[name], like)
             words = f"{CONTENDERS[name]}: within 10% of {CONTENDERS[LIKE[name]]}, in processor time a task: {ratio:.3f}"
             made.append((ratio <= SLOWER, words))
     if bare and "local 1x1" in samples:
-        ratio = statistics.median(map(rate, bare)) / statistics.median(map(rate, samples["local 1x1"]))
+        ratio = times(rate, bare, samples["local 1x1"])
         made.append(
             (ratio <= SLOWER, f"{CONTENDERS['local 1x1']}: within 10% of the bare loop, by the clock: {ratio:.3f}")
         )
@@ -123,7 +124,7 @@ def verdicts(samples: dict[str, list[dict[str, Any]]], long: dict[str, dict[str,
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=400, help="for each contender and round")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--long", type=int, default=10_000, help="tasks of the long batch; 0 leaves it out")
     parser.add_argument("--only", nargs="*", choices=CONTENDERS, help="these contenders alone")
     parser.add_argument("--json", type=Path)

@@ -2,7 +2,8 @@
 
 python batch_worker.py CONTENDER FOLDER COUNT
 
-Counted from the time when a few tasks are done: imports and first kernels are not what a long batch is made of.
+Counted from the time when a few tasks are done until a few are left: imports and first kernels are not what a long
+batch is made of, and what is under way when counting begins is made up for by what is under way when it ends.
 """
 
 from __future__ import annotations
@@ -55,25 +56,23 @@ class Clock:
 
     def __init__(self, count: int, roots: Callable[[], Iterable[int]]) -> None:
         self.count, self.done, self._roots = count, 0, roots
-        self._warm: tuple[float, float, int] = (0.0, 0.0, 0)
+        edge = min(WARM, count // 4)
+        self._marks: dict[int, tuple[float, float]] = dict.fromkeys((edge, count - edge), (0.0, 0.0))
+        """When so many tasks were done: the time, and the processor time."""
+
         self.memory: dict[int, int] = {}
         """Bytes by how many tasks were done: of the driver and the workers, without their kernels."""
 
     def take(self) -> None:
         self.done += 1
-        if self.done == min(WARM, max(1, self.count // 2)):
-            self._warm = (time.perf_counter(), self._processor(), self.done)
+        if self.done in self._marks:
+            self._marks[self.done] = (time.perf_counter(), self._processor())
         if self.done in (self.count // 10, self.count):
             self.memory[self.done] = sum(psutil.Process(pid).memory_info().rss for pid in {os.getpid(), *self._roots()})
 
     def result(self) -> dict[str, Any]:
-        began, used, warm = self._warm
-        return {
-            "seconds": time.perf_counter() - began,
-            "processor": self._processor() - used,
-            "tasks": self.done - warm,
-            "memory": self.memory,
-        }
+        (first, (began, used)), (last, (ended, used_then)) = self._marks.items()
+        return {"seconds": ended - began, "processor": used_then - used, "tasks": last - first, "memory": self.memory}
 
     def _processor(self) -> float:
         """Seconds of all processes of the batch, those that are gone included."""
