@@ -11,6 +11,8 @@ from .items import Item
 from .outcome import Outcome
 
 QUICK_S = 1.0
+_AHEAD = 4
+"""Quick items that a worker is given ahead at the least: they share the price of a message."""
 
 
 def room(at_once: int, last: Outcome | None) -> int:
@@ -19,7 +21,8 @@ def room(at_once: int, last: Outcome | None) -> int:
     Items that take little time are sent ahead, so that no worker waits for its driver. Others are not: a worker would
     keep what another one could begin.
     """
-    return 2 * at_once if last is not None and last.ending != "Lost" and last.seconds < QUICK_S else at_once
+    quick = last is not None and last.ending != "Lost" and last.seconds < QUICK_S
+    return at_once + max(at_once, _AHEAD) if quick else at_once
 
 
 class EngineError(Exception):

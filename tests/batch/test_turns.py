@@ -25,16 +25,17 @@ def _outcome(seconds: float) -> Outcome:
 
 
 @pytest.mark.parametrize(
-    ("last", "wanted"),
+    ("at_once", "last", "wanted"),
     [
-        (None, 4),
-        (_outcome(QUICK_S / 2), 8),
-        (_outcome(QUICK_S), 4),
-        (lost("k", "k", "its worker died", worker="w", seconds=0.1), 4),
+        (8, None, 8),
+        (8, _outcome(QUICK_S / 2), 16),
+        (1, _outcome(QUICK_S / 2), 5),
+        (8, _outcome(QUICK_S), 8),
+        (8, lost("k", "k", "its worker died", worker="w", seconds=0.1), 8),
     ],
 )
-def test_only_quick_items_are_sent_ahead(last: Outcome | None, wanted: int) -> None:
-    assert room(4, last) == wanted
+def test_only_quick_items_are_sent_ahead(at_once: int, last: Outcome | None, wanted: int) -> None:
+    assert room(at_once, last) == wanted
 
 
 class _Clock:
