@@ -143,7 +143,9 @@ def main() -> int:
     long: dict[str, dict[str, Any]] = {}
     for name in (one for one in LONG if one in names and options.long):
         long[name] = one = run(name, options.long)
-        console.print(f"long: {CONTENDERS[name]}: {options.long:,} tasks, {rate(one):.1f} a second")
+        driver, reading = 1000 * one["driver"] / one["tasks"], 1000 * one["reading"] / options.long
+        share = f"of it {driver:.2f} ms a task in the driver, after {reading:.2f} ms to read it"
+        console.print(f"long: {CONTENDERS[name]}: {options.long:,} tasks, {rate(one):.1f} a second; {share}")
     if samples.get("bare") or samples.get("bare x2"):
         print_rates(console, samples)
     found = verdicts(samples, long)

@@ -57,8 +57,8 @@ class Clock:
     def __init__(self, count: int, roots: Callable[[], Iterable[int]]) -> None:
         self.count, self.done, self._roots = count, 0, roots
         edge = min(WARM, count // 4)
-        self._marks: dict[int, tuple[float, float]] = dict.fromkeys((edge, count - edge), (0.0, 0.0))
-        """When so many tasks were done: the time, and the processor time."""
+        self._marks: dict[int, tuple[float, float, float]] = dict.fromkeys((edge, count - edge), (0.0, 0.0, 0.0))
+        """When so many tasks were done: the time, the processor time, and that of the driver alone."""
 
         self.memory: dict[int, int] = {}
         """Bytes by how many tasks were done: of the driver and the workers, without their kernels."""
@@ -66,13 +66,15 @@ class Clock:
     def take(self) -> None:
         self.done += 1
         if self.done in self._marks:
-            self._marks[self.done] = (time.perf_counter(), self._processor())
+            self._marks[self.done] = (time.perf_counter(), self._processor(), time.process_time())
         if self.done in (self.count // 10, self.count):
             self.memory[self.done] = sum(psutil.Process(pid).memory_info().rss for pid in {os.getpid(), *self._roots()})
 
     def result(self) -> dict[str, Any]:
-        (first, (began, used)), (last, (ended, used_then)) = self._marks.items()
-        return {"seconds": ended - began, "processor": used_then - used, "tasks": last - first, "memory": self.memory}
+        (first, before), (last, after) = self._marks.items()
+        seconds, processor, driver = (late - early for early, late in zip(before, after, strict=True))
+        took = {"seconds": seconds, "processor": processor, "driver": driver}
+        return {**took, "tasks": last - first, "memory": self.memory}
 
     def _processor(self) -> float:
         """Seconds of all processes of the batch, those that are gone included."""
