@@ -12,8 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .aio import AsyncSession
-    from .calls import StopCell, describe, described, quick, with_types
+    from .async_session import AsyncSession
     from .data import Blob, Text
     from .errors import (
         CellTimeLimit,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
         SessionClosed,
         SessionTimeLimit,
     )
+    from .host_calls import StopCell, describe, described, quick, with_types
     from .limits import Limits
     from .pool import Pool, default_pool
     from .results import CellError, CellResult, Output, Variable
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 # Where each public name lives. Modules are imported when a name is first used: the fork server and the kernel import
 # this package too, and should not carry the host's half in their memory.
 _HOMES = {
-    "aio": ("AsyncSession",),
-    "calls": ("StopCell", "describe", "described", "quick", "with_types"),
+    "async_session": ("AsyncSession",),
+    "host_calls": ("StopCell", "describe", "described", "quick", "with_types"),
     "data": ("Blob", "Text"),
     "errors": (
         "CellTimeLimit",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from .errors import KernelStartError, ProtocolViolation
-from .waiting import ready
+from .polling import is_ready
 from .wire import Message, Wire, WireError
 from .zmtp import Connection, connect
 
@@ -65,7 +65,7 @@ class Channels:
     def takes(self, name: ChannelName, characters: int) -> bool:
         """Whether a text of that length can be sent without waiting for the kernel to read."""
         # A local socket can be written to while three quarters of its 200 kB are free; JSON may write one as six.
-        return characters <= _SENT_AT_ONCE and ready(self._connections[name], 0.0, to_write=True)
+        return characters <= _SENT_AT_ONCE and is_ready(self._connections[name], 0.0, to_write=True)
 
     def receive(self, name: ChannelName) -> tuple[Message, int] | None:
         """The next message that has arrived and its size in bytes; None when there is none."""

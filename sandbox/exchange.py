@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import errors
-from .collect import COMM, Collector
+from .collector import COMM, Collector
 from .link import Link
 from .results import CellError, CellResult
 from .zmtp import HungUp

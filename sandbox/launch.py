@@ -25,8 +25,8 @@ from .isolation import cgroups
 from .isolation.confinement import Confinement, default_read_only
 from .isolation.probe import choose_tier
 from .limits import Limits
+from .polling import is_ready
 from .scratch import remove
-from .waiting import ready
 
 _MAX_NEWS = 1 << 20
 _START_SECONDS = 60.0
@@ -99,7 +99,7 @@ class KernelProcess:
         """Whether the process still runs."""
         if self._exit.done():
             return False
-        return self.pidfd is None or not ready(self.pidfd, 0.0)
+        return self.pidfd is None or not is_ready(self.pidfd, 0.0)
 
     def signal(self, number: int) -> None:
         """Send a signal, if the process is still there."""
@@ -331,7 +331,7 @@ def _spare_uids() -> range:
 def _read_to_end(descriptor: int) -> str:
     """What a process that is about to end still writes."""
     pieces: list[bytes] = []
-    while ready(descriptor, 2.0) and (piece := os.read(descriptor, 65_536)):
+    while is_ready(descriptor, 2.0) and (piece := os.read(descriptor, 65_536)):
         pieces.append(piece)
     return b"".join(pieces)[-20_000:].decode("utf-8", "replace")
 

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from .calls import HostCalls
-from .carrier import SocketCarrier
+from .call_socket import CallSocket
 from .channels import Channels
+from .host_calls import HostCalls
 from .launch import Exit
 from .limits import Limits
 from .results import CellResult
-from .variables import Known
+from .variables import KnownVariables
 from .wire import Message
 
 _SPIN_SECONDS = 0.0004 if (os.cpu_count() or 1) > 1 else 0.0
@@ -67,14 +67,14 @@ class Link:
     channels: Channels
     calls: HostCalls
     limits: Limits
-    carrier: SocketCarrier | None = None
+    carrier: CallSocket | None = None
     comm: CommHostCalls | None = None
     """The second carrier, where there is no socket pair."""
 
     review: Callable[[str], CellResult | None] | None = None
     """The policy, where the kernel has none of its own."""
 
-    known: Known = field(default_factory=Known)
+    known: KnownVariables = field(default_factory=KnownVariables)
     cancelled: bool = False
     wake: tuple[int, int] = field(default_factory=os.pipe)
     _selector: selectors.BaseSelector | None = None
@@ -133,7 +133,7 @@ class Link:
         for descriptor in self.wake:
             os.close(descriptor)
 
-    def _watch_carrier(self, selector: selectors.BaseSelector, carrier: SocketCarrier, events: int) -> None:
+    def _watch_carrier(self, selector: selectors.BaseSelector, carrier: CallSocket, events: int) -> None:
         if not events:
             selector.unregister(carrier.socket)
         elif not self._carrier_events:

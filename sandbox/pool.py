@@ -16,7 +16,7 @@ from .direct import DirectLauncher
 from .errors import KernelStartError, ProtocolViolation, SandboxError
 from .launch import KernelProcess, Setup, Zygote
 from .limits import Limits
-from .waiting import ready
+from .polling import is_ready
 from .zmtp import HungUp
 
 _CHANNELS = ("shell", "iopub")
@@ -215,7 +215,7 @@ def _await_hello(kernel: WarmKernel) -> None:
         if time.monotonic() > end or not kernel.process.alive:
             kernel.channels.close()
             raise KernelStartError("no answer")
-        ready(channels["shell" if not answered else "iopub"], 0.02)
+        is_ready(channels["shell" if not answered else "iopub"], 0.02)
         while (received := channels.receive("shell")) is not None:
             answered |= received[0].kind == "kernel_info_reply" and received[0].parent_id == asked
         while (received := channels.receive("iopub")) is not None:

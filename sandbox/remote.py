@@ -23,22 +23,23 @@ from typing import Any
 from jupyter_client.manager import KernelManager
 
 from . import frames, policy
-from .calls import HostCalls
 from .channels import Channels
-from .collect import COMM
+from .collector import COMM
 from .errors import KernelStartError
+from .host_calls import HostCalls
 from .launch import Exit
 from .limits import Limits
 from .link import Link
+from .polling import is_ready
 from .results import CellError, CellResult
-from .waiting import ready
 from .wire import Message
 
 _START_SECONDS = 60.0
 _MAX_MESSAGE = 256 << 20
 # What is sent to a kernel that has no `sandbox` package of its own, in the order in which it is imported.
 _AGENT = (
-    "anatomy", "previews", "positions", "matches", "views", "drawings", "arrays", "told", "snapshot", "inputs", "agent",
+    "reflection", "previews", "positions", "matches", "views", "type_previews", "array_previews", "snapshot_delta",
+    "snapshot", "inputs", "agent",
 )  # fmt: skip
 
 
@@ -187,7 +188,7 @@ def _await_hello(channels: Channels, kernel: RemoteKernel) -> None:
         asked = channels.send("shell", "kernel_info_request", {})
         retry_at = time.monotonic() + 0.5
         while time.monotonic() < retry_at and not (answered and heard):
-            ready(channels["iopub" if answered else "shell"], 0.1)
+            is_ready(channels["iopub" if answered else "shell"], 0.1)
             while (received := channels.receive("shell")) is not None:
                 answered |= received[0].kind == "kernel_info_reply"
             while (received := channels.receive("iopub")) is not None:
@@ -202,7 +203,7 @@ def _teach(channels: Channels) -> None:
     asked = channels.send("shell", "execute_request", {"code": code, "silent": True, "store_history": False})
     end = time.monotonic() + _START_SECONDS
     while time.monotonic() < end:
-        ready(channels["shell"], 0.5)
+        is_ready(channels["shell"], 0.5)
         while (received := channels.receive("shell")) is not None:
             message = received[0]
             if message.kind == "execute_reply" and message.parent_id == asked:

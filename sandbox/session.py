@@ -12,16 +12,16 @@ from types import TracebackType
 from typing import Any, Literal
 
 from . import data
-from .calls import HostCalls
-from .carrier import SocketCarrier
+from .call_socket import CallSocket
 from .errors import InputError, KernelDied, SandboxError, SessionClosed
 from .exchange import Exchange
+from .host_calls import HostCalls
 from .limits import Limits
 from .link import Link
 from .policy import Mode
 from .pool import Pool, WarmKernel, default_pool
 from .results import CellResult, Variable
-from .variables import looked_at
+from .variables import variables_in
 
 _LOAD_SECONDS = 120.0
 _VARIABLES_SECONDS = 10.0
@@ -127,7 +127,7 @@ class Session:
         """What the session's variables are, in the order in which they were made; functions and inputs included."""
         with self._one_at_a_time:
             exchange = self._begin_look(preview_chars, value_bytes)
-            return looked_at(exchange.answer(exchange.wait()))
+            return variables_in(exchange.answer(exchange.wait()))
 
     def _begin(self, code: str, timeout: float | None, variables: bool) -> Exchange | CellResult:
         """Send a cell to the kernel, unless the policy has the last word on it already."""
@@ -190,7 +190,7 @@ class Session:
 
     def _linked(self, kernel: WarmKernel) -> Link:
         link = Link(kernel.process, kernel.channels, self._calls, self.limits)
-        link.carrier = SocketCarrier(kernel.calls, self._calls, self.limits, link.poke)
+        link.carrier = CallSocket(kernel.calls, self._calls, self.limits, link.poke)
         return link
 
     def _load(self) -> None:

@@ -14,7 +14,7 @@ _MAX_VARIABLES = 2_000
 _MAX_TEXT = 100_000
 
 
-class Known:
+class KnownVariables:
     """What a kernel has said about its variables with the last cell, so that it need not say it again."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Known:
         return {name: _own(one) for name, one in self._variables.items()}
 
 
-def looked_at(answer: dict[str, Any]) -> dict[str, Variable]:
+def variables_in(answer: dict[str, Any]) -> dict[str, Variable]:
     """The variables in an answer to a question for them. Raises `SandboxError` where the kernel could not say."""
     if not isinstance(answer.get("variables"), list):
         said = str(answer.get("error", "what it sent is no account of them"))

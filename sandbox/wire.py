@@ -1,7 +1,7 @@
 """Jupyter messages as frames: packing, signing, checking. Used by the host and inside the kernel.
 
 This is the wire format of the Jupyter messaging protocol 5.4 and nothing else; what the messages mean is said in
-`collect.py` (host) and `kernel/main.py` (kernel).
+`collector.py` (host) and `kernel/main.py` (kernel).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from .errors import ProtocolViolation
-from .waiting import ready
+from .polling import is_ready
 
 _GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + b"\0" + bytes(31)
 _MORE, _LONG, _COMMAND = 1, 2, 4
@@ -71,7 +71,7 @@ class Connection:
             try:
                 left = left[self.socket.send(left) :]
             except BlockingIOError:
-                if not ready(self.socket, self._seconds, to_write=True):
+                if not is_ready(self.socket, self._seconds, to_write=True):
                     raise ProtocolViolation("the kernel does not take messages") from None
             except OSError:
                 raise HungUp from None

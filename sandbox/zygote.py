@@ -36,7 +36,7 @@ from .limits import Limits
 PRIVATE_SCRATCH = "/box"
 _MAX_ORDER = 1 << 20
 _WATCH_SECONDS = 0.1
-_REHEARSALS = 10  # after eight calls the interpreter has specialised a function
+_WARMUPS = 10  # after eight calls the interpreter has specialised a function
 # What model-written code imports most; a module that is not installed is passed over.
 _PRELOAD = (
     "asyncio", "collections", "csv", "dataclasses", "datetime", "decimal", "difflib", "enum", "functools", "heapq",
@@ -232,13 +232,13 @@ def become_kernel(confinement: Confinement, order: dict[str, Any], given: list[i
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
     gc.enable()
-    from .kernel import channels, main, rehearsal, snapshot
+    from .kernel import channels, main, snapshot, warmup
 
     names, config = order["channels"], order["config"]
     sockets = dict(zip(names, given, strict=False))
     calls = given[len(names)] if order["calls"] else None
     snapshot.prime()
-    rehearsal.rehearse()
+    warmup.warm_up()
     main.Kernel(config, channels.Channels(sockets, listening=bool(config.get("rich"))), calls, size).start()
 
 
@@ -263,7 +263,7 @@ def _preload(names: list[str]) -> list[str]:
         if importlib.util.find_spec(name) is not None:
             importlib.import_module(name)
             loaded.append(name)
-    importlib.import_module("sandbox.kernel.rehearsal").rehearse(_REHEARSALS)
+    importlib.import_module("sandbox.kernel.warmup").warm_up(_WARMUPS)
     return loaded
 
 

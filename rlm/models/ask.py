@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sandbox.driving import threaded
+from sandbox.threads import threaded
 
 from .faults import Fault, Refused, describe, read_fault
 from .gauge import Place

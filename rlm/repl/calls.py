@@ -16,7 +16,7 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from sandbox import StopCell
-from sandbox.driving import threaded
+from sandbox.threads import threaded
 
 from ..history import CallRecord, cut_middle
 from .events import Teller

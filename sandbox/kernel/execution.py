@@ -15,8 +15,8 @@ from .. import policy
 from ..wire import Message
 from . import display
 from .cells import Cells, Failure, Refused, failure, interrupted
-from .outgoing import Outgoing
-from .stopping import Stopping
+from .interrupts import Interrupts
+from .publisher import Publisher
 from .streams import Printed
 
 _RESERVE_BYTES = 4 << 20
@@ -37,15 +37,15 @@ class Execution:
     """The cells of one kernel, with what they may use and what they print."""
 
     def __init__(
-        self, outgoing: Outgoing, stopping: Stopping, *, output_bytes: int, mode: policy.Mode, rich: bool
+        self, publisher: Publisher, interrupts: Interrupts, *, output_bytes: int, mode: policy.Mode, rich: bool
     ) -> None:
-        self._outgoing = outgoing
-        self._stopping = stopping
+        self._publisher = publisher
+        self._interrupts = interrupts
         self._rich = rich
         self._pid = os.getpid()
         self._warnings: list[str] = []
         self._reserve: mmap.mmap | None = mmap.mmap(-1, _RESERVE_BYTES)
-        self.printed = Printed(outgoing.stream)
+        self.printed = Printed(publisher.stream)
         self.cells = Cells()
         self.output_bytes = output_bytes
         self.mode = mode
@@ -62,12 +62,12 @@ class Execution:
         silent = bool(message.content.get("silent"))
         if self._rich and not silent:
             count = self.cells.count + 1
-            self._outgoing.publish("execute_input", {"code": code, "execution_count": count}, message)
+            self._publisher.publish("execute_input", {"code": code, "execution_count": count}, message)
         self.printed.begin(self.output_bytes)
         self._warnings.clear()
         began = time.perf_counter()
         failed: Failure | None = None
-        self._stopping.begin()
+        self._interrupts.begin()
         try:
             value = self.cells.run(code)
             if value is not None and not silent:
@@ -80,7 +80,7 @@ class Execution:
             self._make_room()
             failed = failure(error)
             del error
-        self._stopping.end()
+        self._interrupts.end()
         if os.getpid() != self._pid:
             os._exit(0)  # a child that the cell forked has come to the end of the cell
         return self._outcome(message, failed, began)
@@ -88,7 +88,7 @@ class Execution:
     def abandoned(self, message: Message, frame: types.FrameType | None) -> Outcome:
         """The cell of that request was stopped in this frame."""
         self.cells.forget_loop()
-        stopped_by_host = self._stopping.by_host
+        stopped_by_host = self._interrupts.by_host
         why = None if stopped_by_host else interrupted(frame, "CellStopped", "the cell was stopped from outside")
         return self._outcome(message, why, None)
 
@@ -98,7 +98,7 @@ class Execution:
         for value in values:
             data = display.bundle(value, rich=True, max_chars=self.output_bytes)
             content = {"data": data, "metadata": {}, "transient": {}}
-            self._outgoing.publish("display_data", content, self._outgoing.request)
+            self._publisher.publish("display_data", content, self._publisher.request)
 
     def _outcome(self, message: Message, failed: Failure | None, began: float | None) -> Outcome:
         self.cells.namespace.update(self.reserved)
@@ -115,12 +115,12 @@ class Execution:
         facts: dict[str, Any] = {
             "dropped": self.printed.dropped,
             "warnings": self._warnings[:],
-            "stopped": self._stopping.by_host,
+            "stopped": self._interrupts.by_host,
         }
         if failed is not None:
             error = {"ename": failed.name, "evalue": failed.message, "traceback": failed.traceback.splitlines()}
             if self._rich:
-                self._outgoing.publish("error", error, message)
+                self._publisher.publish("error", error, message)
             content |= {"status": "error", **error}
             facts |= {"line": failed.line, "limit": failed.limit}
         if began is not None:
@@ -137,7 +137,7 @@ class Execution:
         data = display.bundle(value, rich=self._rich, max_chars=self.output_bytes)
         self.printed.flush()
         content = {"data": data, "metadata": {}, "execution_count": self.cells.count}
-        self._outgoing.publish("execute_result", content, message)
+        self._publisher.publish("execute_result", content, message)
 
     def _review(self, tree: ast.Module, source: str) -> None:
         refusals = policy.review(tree, frozenset(self.reserved))

@@ -17,15 +17,15 @@ from .. import policy_words
 from ..isolation import rlimits
 from ..wire import Message, Wire, WireError
 from ..zmtp import HungUp
-from . import answers, snapshot
-from .calls import Calls, stub
+from . import client_requests, snapshot
+from .call_client import CallClient, stub
 from .channels import Channel, Channels
 from .execution import Execution, Outcome
 from .inputs import bind, helpers
-from .outgoing import Outgoing
-from .stopping import Stopping
+from .interrupts import Interrupts
+from .publisher import Publisher
+from .snapshot_delta import LastSnapshot
 from .streams import Printed, Stream
-from .told import Told
 
 COMM = "rlm.sandbox"
 
@@ -42,20 +42,20 @@ class Kernel:
         self._address_space = address_space
         self._inputs: frozenset[str] = frozenset()
         self._request: Message | None = None
-        self._told = Told()
+        self._last_snapshot = LastSnapshot()
         self._wire = Wire(config["key"].encode(), username="kernel")
         self._channels = channels
         self._shell, self._iopub = channels.shell, channels.iopub
-        self._stopping = Stopping(self._abandon)
-        self._outgoing = Outgoing(self._wire, self._iopub, self._stopping)
+        self._interrupts = Interrupts(self._abandon)
+        self._publisher = Publisher(self._wire, self._iopub, self._interrupts)
         self._execution = Execution(
-            self._outgoing,
-            self._stopping,
+            self._publisher,
+            self._interrupts,
             output_bytes=config.get("output_bytes", 1 << 20),
             mode=config.get("policy", "enforce"),
             rich=self._notebook,
         )
-        self._calls = Calls(socket.socket(fileno=calls), self._stopping.from_call) if calls is not None else None
+        self._calls = CallClient(socket.socket(fileno=calls), self._interrupts.from_call) if calls is not None else None
         self._handlers: dict[str, Callable[[Message, Channel], None]] = {
             "execute_request": self._execute,
             "comm_msg": self._comm,
@@ -72,7 +72,7 @@ class Kernel:
         sys.stdout, sys.stderr = Stream("stdout", self.printed), Stream("stderr", self.printed)
         builtins.input = _no_input
         faulthandler.enable(2)
-        self._stopping.listen()
+        self._interrupts.listen()
         if self._notebook:
             builtins.display = self._execution.display  # type: ignore[attr-defined]
         if self._calls is not None:
@@ -109,18 +109,18 @@ class Kernel:
     def _handle(self, message: Message, channel: Channel) -> None:
         if channel is self._shell:
             self._request = message
-        self._outgoing.request = message
+        self._publisher.request = message
         if not self._notebook:  # our own host knows by the answer that the request is done
             self._handlers.get(message.kind, self._answer)(message, channel)
             return
-        self._outgoing.status("busy", message)
+        self._publisher.status("busy", message)
         self._handlers.get(message.kind, self._answer)(message, channel)
-        self._outgoing.status("idle", message)
+        self._publisher.status("idle", message)
 
     def _welcome(self, event: bytes) -> None:
         if event[:1] == b"\x01":
             subscription = event[1:].decode("utf-8", "replace")
-            self._outgoing.publish("iopub_welcome", {"subscription": subscription}, None)
+            self._publisher.publish("iopub_welcome", {"subscription": subscription}, None)
 
     def _pump(self) -> None:
         if self._calls is not None and not self._calls.pump():
@@ -137,7 +137,7 @@ class Kernel:
         assert message is not None
         self._finish(message, self._execution.abandoned(message, frame))
         if self._notebook:
-            self._outgoing.status("idle", message)
+            self._publisher.status("idle", message)
         self._serve()
 
     def _finish(self, message: Message, outcome: Outcome) -> None:
@@ -145,15 +145,15 @@ class Kernel:
         wanted = message.metadata.get(COMM)
         if isinstance(wanted, dict) and "variables" in wanted:
             with contextlib.suppress(Exception):
-                facts["variables"] = self._account(wanted["variables"])
+                facts["variables"] = self._changed_variables(wanted["variables"])
         # What a client sends once it has the reply was not queued behind this cell: look before replying.
         stops = outcome.failed and message.content.get("stop_on_error", True)
         queued = self._queued() if stops else []
         try:
-            self._outgoing.reply(self._shell, "execute_reply", outcome.content, message, {COMM: facts})
+            self._publisher.reply(self._shell, "execute_reply", outcome.content, message, {COMM: facts})
         except MemoryError:
             facts.pop("variables", None)
-            self._outgoing.reply(self._shell, "execute_reply", outcome.content, message, {COMM: facts})
+            self._publisher.reply(self._shell, "execute_reply", outcome.content, message, {COMM: facts})
         self._abort(queued)
 
     def _queued(self) -> list[Message]:
@@ -167,9 +167,9 @@ class Kernel:
         """A notebook that runs all its cells expects those after a failed one not to run."""
         for message in queued:
             if message.kind == "execute_request":
-                self._outgoing.status("busy", message)
-                self._outgoing.reply(self._shell, "execute_reply", {"status": "aborted"}, message)
-                self._outgoing.status("idle", message)
+                self._publisher.status("busy", message)
+                self._publisher.reply(self._shell, "execute_reply", {"status": "aborted"}, message)
+                self._publisher.status("idle", message)
             else:
                 self._handlers.get(message.kind, self._answer)(message, self._shell)
 
@@ -187,15 +187,15 @@ class Kernel:
                 answer = {"error": f"unknown operation {data.get('op')!r}"}
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
-        self._outgoing.publish("comm_msg", {"comm_id": COMM, "data": answer}, message)
+        self._publisher.publish("comm_msg", {"comm_id": COMM, "data": answer}, message)
 
-    def _account(self, options: dict[str, Any]) -> dict[str, Any]:
-        """The variables, without those that the host knows from the last account, if it has read that."""
-        known = self._told if options.pop("known", None) == self._told.number else Told()
-        told = Told(self._told.number + 1)
-        account = self._variables({**options, "known": known, "told": told})
-        self._told = told
-        return {**account, "number": told.number}
+    def _changed_variables(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return a snapshot; variables unchanged since the last one that the host has read are named only."""
+        previous = self._last_snapshot if options.pop("known", None) == self._last_snapshot.number else LastSnapshot()
+        current = LastSnapshot(self._last_snapshot.number + 1)
+        described = self._variables({**options, "previous": previous, "current": current})
+        self._last_snapshot = current
+        return {**described, "number": current.number}
 
     def _variables(self, options: dict[str, Any]) -> dict[str, Any]:
         cells = self._execution.cells
@@ -235,15 +235,15 @@ class Kernel:
 
     def _answer(self, message: Message, channel: Channel) -> None:
         """What any Jupyter client may ask of any kernel; what we do not know is not answered."""
-        content = answers.answer(message.kind, message.content, self._execution.cells.namespace)
+        content = client_requests.reply_to(message.kind, message.content, self._execution.cells.namespace)
         if content is not None:
-            self._outgoing.reply(channel, message.kind.replace("_request", "_reply"), content, message)
+            self._publisher.reply(channel, message.kind.replace("_request", "_reply"), content, message)
 
     def _shutdown(self, message: Message, channel: Channel) -> None:
         content = {"status": "ok", "restart": bool(message.content.get("restart"))}
-        self._outgoing.reply(channel, "shutdown_reply", content, message)
-        self._outgoing.publish("shutdown_reply", content, message)
-        self._outgoing.status("idle", message)
+        self._publisher.reply(channel, "shutdown_reply", content, message)
+        self._publisher.publish("shutdown_reply", content, message)
+        self._publisher.status("idle", message)
         time.sleep(0.05)  # let the last messages leave
         os._exit(0)
 

@@ -1,8 +1,8 @@
 """Previews: one line about any object, in bounded time and room, without running its code.
 
-Each kind is drawn by the nearest real ancestor that is in the table, with that ancestor's own C methods. An instance of
-a subclass is drawn as its base value inside the subclass's name: `Money(5)`. The kinds themselves are in `drawings.py`
-and `arrays.py`.
+An object is drawn by the nearest real ancestor that is in the table, with that ancestor's own C methods. An instance of
+a subclass is drawn as its base value inside the subclass's name: `Money(5)`. The table is filled by `type_previews.py`
+and `array_previews.py`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from enum import Enum
 from time import monotonic
 from typing import Any
 
-from . import anatomy
+from . import reflection
 
-globals()["__builtins__"] = dict(vars(builtins))  # see anatomy.py
+globals()["__builtins__"] = dict(vars(builtins))  # see reflection.py
 
 _DEPTH = 5
 
@@ -57,7 +57,7 @@ class Sketch:
         try:
             ancestor, draw, wrapped = _find(kind)
             if wrapped and ancestor is not kind:
-                self.add(anatomy.short_name(kind) + "(")
+                self.add(reflection.short_name(kind) + "(")
                 draw(self, thing)
                 self.add(")")
             else:
@@ -66,7 +66,7 @@ class Sketch:
             raise
         except Exception:  # changed by a thread meanwhile, or broken on purpose: its name is all there is to say
             del self.parts[mark:]
-            self.add(f"<{anatomy.short_name(kind)}>")
+            self.add(f"<{reflection.short_name(kind)}>")
         finally:
             self.depth -= 1
 
@@ -105,7 +105,7 @@ def register(kind: type, draw: Draw, measure: Measure | None = None, *, wrapped:
 def _find(kind: type) -> tuple[type, Draw, bool]:
     if (exactly := _draws.get(id(kind))) is not None:
         return exactly
-    ancestors = anatomy.mro(kind)
+    ancestors = reflection.mro(kind)
     if any(ancestor is Enum for ancestor in ancestors):  # before the int or str that a member also is
         return _draws[id(Enum)]
     return next(_draws[id(ancestor)] for ancestor in ancestors if id(ancestor) in _draws)
@@ -120,12 +120,12 @@ def preview(thing: object, chars: int, deadline: float) -> tuple[str, bool]:
         end = "…"
     except OutOfTime:
         end, finished = "…", False
-    return anatomy.text("".join(sketch.parts) + end, chars), finished
+    return reflection.text("".join(sketch.parts) + end, chars), finished
 
 
 def size(thing: object) -> int | list[int] | None:
     """The length of a container or a text, the shape of an array, None for anything else."""
-    for ancestor in anatomy.mro(type(thing)):
+    for ancestor in reflection.mro(type(thing)):
         if measure := _measures.get(id(ancestor)):
             try:
                 return measure(thing)

@@ -1,7 +1,7 @@
 """Snapshots: what the variables of a session are, as data that JSON can carry.
 
-A snapshot is taken inside the kernel, after untrusted code has run in the same interpreter. So it learns about each
-object without running any code that the object brings along (`anatomy.py`), and patching `builtins` or `json` does not
+A snapshot is taken inside the kernel, after untrusted code has run in the same interpreter. So it reads each object
+without running any code that the object brings along (`reflection.py`), and patching `builtins` or `json` does not
 change it.
 
 Not covered: code in the same interpreter can reach into these modules and change them, install trace functions, audit
@@ -20,10 +20,10 @@ from sys import getrecursionlimit, setrecursionlimit
 from time import monotonic
 from typing import Any
 
-from . import anatomy, arrays, drawings, previews
-from .told import Told, mark_of
+from . import array_previews, previews, reflection, type_previews
+from .snapshot_delta import LastSnapshot, fingerprint_of
 
-globals()["__builtins__"] = dict(vars(builtins))  # see anatomy.py
+globals()["__builtins__"] = dict(vars(builtins))  # see reflection.py
 
 _DEPTH = 50  # how deep a value may be nested; the host's JSON reader has to follow
 _INT_BITS = 332  # a hundred digits
@@ -31,17 +31,17 @@ _ONCE = 100  # how many numbers are written down before their room is looked at
 _INT_MOST = (1 << _INT_BITS) - 1
 _NAMES = 100_000  # how many a namespace is read for; more are only counted
 _NAME_CHARS = 200
-_MARK_BYTES = 10_000  # how long the copy of what is nested may be, to be compared later
+_FINGERPRINT_BYTES = 10_000  # how long the copy of what is nested may be, to be compared later
 _VALUES_BYTES = 2 << 20  # what all values may take together: a snapshot fits into one message
 _FRAMES = 300  # a snapshot may be taken on top of a cell that was stopped at the end of its stack
 _find_surrogate = re.compile("[\ud800-\udfff]").search
 
-drawings.register_all()
+type_previews.register_all()
 
 
 def prime() -> None:
     """Take what is needed of the libraries that a cell could patch. Call it before untrusted code runs."""
-    arrays.prime()
+    array_previews.prime()
 
 
 class _NotPlain(Exception):
@@ -57,8 +57,8 @@ def snapshot(
     value_bytes: int = 10_000,
     text_bytes: int | None = None,
     max_variables: int = 500,
-    known: Told | None = None,
-    told: Told | None = None,
+    previous: LastSnapshot | None = None,
+    current: LastSnapshot | None = None,
 ) -> dict[str, Any]:
     """Describe the variables of a namespace: `{"variables": [...], "omitted": int, "complete": bool}`.
 
@@ -68,18 +68,21 @@ def snapshot(
     `omitted` counts variables that are not listed: too many, out of time, or under a key that is not an ordinary name.
     `complete` is false when time ran out, or the namespace would not hold still.
 
-    A variable that is as it was in `known` has `name` and `same` only; one that was in `known` and holds something else
-    now is `changed`, though nothing else may show it. What is said now is added to `told`, if there is one.
+    A variable that is unchanged since `previous` has `name` and `same` only; one that was in `previous` and holds
+    something else now is `changed`, though no other field may show it. `current`, if given, is filled for the next
+    snapshot.
     """
     limit = getrecursionlimit()
     setrecursionlimit(min(limit + _FRAMES, 2**31 - 1))
     try:
         named, omitted, complete = _pairs(namespace, skip, max_variables)
         texts = value_bytes if text_bytes is None else text_bytes
-        account = _Account(monotonic() + deadline_seconds, preview_chars, value_bytes, texts, known or Told(), told)
-        finished = account.of(named)
-        omitted += len(named) - len(account.variables)
-        return {"variables": account.variables, "omitted": omitted, "complete": complete and finished}
+        describer = _Describer(
+            monotonic() + deadline_seconds, preview_chars, value_bytes, texts, previous or LastSnapshot(), current
+        )
+        finished = describer.of(named)
+        omitted += len(named) - len(describer.variables)
+        return {"variables": describer.variables, "omitted": omitted, "complete": complete and finished}
     finally:
         try:
             setrecursionlimit(limit)
@@ -87,10 +90,10 @@ def snapshot(
             pass  # too deep for it; Python 3.12 and later say so, and the higher limit stays
 
 
-class _Account:
-    """An account of variables in the making."""
+class _Describer:
+    """Describes variables one by one, within the limits of one snapshot."""
 
-    __slots__ = ("deadline", "known", "left", "preview_chars", "text_bytes", "told", "value_bytes", "variables")
+    __slots__ = ("current", "deadline", "left", "preview_chars", "previous", "text_bytes", "value_bytes", "variables")
 
     def __init__(
         self,
@@ -98,55 +101,55 @@ class _Account:
         preview_chars: int,
         value_bytes: int,
         text_bytes: int,
-        known: Told,
-        told: Told | None,
+        previous: LastSnapshot,
+        current: LastSnapshot | None,
     ) -> None:
         self.deadline, self.preview_chars = deadline, preview_chars
         self.value_bytes, self.text_bytes = value_bytes, text_bytes
-        self.known, self.told = known, told
+        self.previous, self.current = previous, current
         self.left = _VALUES_BYTES
         self.variables: list[dict[str, Any]] = []
 
     def of(self, named: list[tuple[str, Any]]) -> bool:
-        """Give an account of these; whether there was time for all."""
-        arrays.recognise_numpy()
+        """Describe these; return whether there was time for all."""
+        array_previews.recognise_numpy()
         complete = clear = True
         for name, thing in named:
             if monotonic() > self.deadline:
                 return False
-            shown = anatomy.text(name, _NAME_CHARS)
+            shown = reflection.text(name, _NAME_CHARS)
             clear = clear and shown == name
-            if self.told is not None and self.known.same(name, thing):
-                self.told.keep(name, self.known)
+            if self.current is not None and self.previous.is_unchanged(name, thing):
+                self.current.carry_over(name, self.previous)
                 self.variables.append({"name": shown, "same": True})
             else:
                 complete = self._describe(name, thing) and complete
-        if not clear and self.told is not None:  # two names may read the same: the host cannot say which it knows
-            self.told.forget()
+        if not clear and self.current is not None:  # two names may read the same: the host cannot say which it knows
+            self.current.clear()
         return complete
 
     def _describe(self, name: str, thing: object) -> bool:
         kind = type(thing)
         most = self.text_bytes if kind is str else self.value_bytes
         room = min(most, self.left)
-        mark = mark_of(thing) if self.told is not None else None
+        fingerprint = fingerprint_of(thing) if self.current is not None else None
         # What is nested is compared by its copy, whether or not that is told.
-        nested = self.told is not None and mark is None and (kind is list or kind is tuple or kind is dict)
-        copy = _Copy(max(room, _MARK_BYTES) if nested else room, self.deadline)
+        nested = self.current is not None and fingerprint is None and (kind is list or kind is tuple or kind is dict)
+        copy = _Copy(max(room, _FINGERPRINT_BYTES) if nested else room, self.deadline)
         variable, finished = _describe(name, thing, self.deadline, self.preview_chars, copy)
         if nested and variable["has_value"]:
-            mark = [variable["value"]]
+            fingerprint = [variable["value"]]
             if copy.spent > room:
                 del variable["value"]
                 variable["has_value"] = False
         if variable["has_value"]:
             self.left -= copy.spent
         self.variables.append(variable)
-        if self.told is not None and finished:
-            if self.known.differs(name, mark):
+        if self.current is not None and finished:
+            if self.previous.is_changed(name, fingerprint):
                 variable["changed"] = True
-            if mark is not None and (variable["has_value"] or room == most):
-                self.told.add(name, thing, mark, copied=nested)
+            if fingerprint is not None and (variable["has_value"] or room == most):
+                self.current.add(name, thing, fingerprint, copied=nested)
         return finished
 
 
@@ -172,7 +175,7 @@ def _describe(
 ) -> tuple[dict[str, Any], bool]:
     """One variable, and whether there was time for all of it."""
     variable: dict[str, Any] = {
-        "name": anatomy.text(name, _NAME_CHARS),
+        "name": reflection.text(name, _NAME_CHARS),
         "type": "?",
         "size": None,
         "preview": "?",
@@ -180,7 +183,7 @@ def _describe(
     }
     finished = True
     try:
-        variable["type"] = anatomy.type_name(type(thing))
+        variable["type"] = reflection.type_name(type(thing))
         variable["size"] = previews.size(thing)
         variable["preview"], finished = previews.preview(thing, preview_chars, deadline)
         variable["value"] = copy.of(thing)
@@ -226,7 +229,7 @@ class _Copy:
             self.depth -= 1
             return copy
         if not (thing is None or kind is bool or kind is int or kind is float):
-            thing = arrays.number(thing)
+            thing = array_previews.number(thing)
             kind = type(thing)
             if thing is None:
                 raise _NotPlain
@@ -254,7 +257,7 @@ class _Copy:
     def alike(self, items: list[Any]) -> bool:
         """Pay for numbers or texts of one kind all at once, which is many times quicker; false where they are not."""
         kind = type(items[0]) if items else None
-        if not (kind is int or kind is float or kind is str) or not anatomy.all_are(kind, items):
+        if not (kind is int or kind is float or kind is str) or not reflection.all_are(kind, items):
             return False
         if kind is str:
             whole = "".join(items)

@@ -250,7 +250,7 @@ _PATCHES = {
     "the-signature": "type(wire)._sign = lambda self, parts: b'0' * 64",
     "the-key": "wire.key = b'another key'",
     "pack": "type(wire).pack = lambda self, *a, **k: ('id', [b'x'])",
-    "the-reply": "type(kernel._outgoing).reply = lambda self, *a, **k: None",
+    "the-reply": "type(kernel._publisher).reply = lambda self, *a, **k: None",
     "the-builtins": "import builtins; builtins.len = builtins.isinstance = builtins.str = None",
     "the-time": "time.monotonic = time.perf_counter = lambda: 'now'",
 }
@@ -356,7 +356,7 @@ def test_a_flood_between_two_cells(fresh_host, variant):
         "def flood():\n"
         "    while True:\n"
         "        iopub.send_multipart([bytes(10 << 20)])\n"
-        "kernel._outgoing._send = lambda channel, frames: channel.send_multipart(frames)\n"
+        "kernel._publisher._send = lambda channel, frames: channel.send_multipart(frames)\n"
         "threading.Thread(target=lambda: (time.sleep(0.3), flood()), daemon=True).start()\n",
     )
     other = Box(fresh_host, variant.tier)

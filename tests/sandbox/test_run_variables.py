@@ -6,8 +6,8 @@ import pytest
 
 import sandbox
 from sandbox import Limits
-from sandbox.collect import COMM, Collector
-from sandbox.variables import Known
+from sandbox.collector import COMM, Collector
+from sandbox.variables import KnownVariables
 from sandbox.wire import Message
 
 
@@ -216,7 +216,7 @@ def test_a_forged_account_is_checked_as_any_other(forged):
     got.request = "1"
     facts = {"variables": _HOSTILE[forged]}
     got.shell(Message("execute_reply", {}, {"msg_id": "1"}, {"status": "ok"}, {COMM: facts}), 100)
-    found = got.variables(Known())
+    found = got.variables(KnownVariables())
     assert found is None or len(found) <= 2000
     for name, one in (found or {}).items():
         assert isinstance(name, str)
@@ -240,8 +240,8 @@ def test_a_kernel_that_never_ends_its_account_is_ended(open_session, monkeypatch
 def received(session, monkeypatch):
     """What comes over the wire with each cell from now on: the accounts, as the kernel sent them."""
     accounts = []
-    read = Known.read
-    monkeypatch.setattr(Known, "read", lambda self, answer: accounts.append(answer) or read(self, answer))
+    read = KnownVariables.read
+    monkeypatch.setattr(KnownVariables, "read", lambda self, answer: accounts.append(answer) or read(self, answer))
     return accounts
 
 

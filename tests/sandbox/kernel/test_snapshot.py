@@ -370,18 +370,18 @@ def test_a_codec_error_handler_of_the_cell_is_not_called() -> None:
 
 
 def test_numpy_is_recognised_when_a_cell_loads_it_and_a_forgery_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sandbox.kernel import arrays
+    from sandbox.kernel import array_previews
 
-    taken = dict(arrays._taken)
-    monkeypatch.setattr(arrays, "_taken", {})
+    taken = dict(array_previews._taken)
+    monkeypatch.setattr(array_previews, "_taken", {})
     forged = types.ModuleType("numpy")
     forged.ndarray = type("ndarray", (), {"__module__": "numpy"})  # type: ignore[attr-defined]
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "numpy", forged)
-        arrays.recognise_numpy()
-        assert arrays._taken == {}
-    arrays.recognise_numpy()
-    assert arrays._taken["ndarray"] is taken["ndarray"]
+        array_previews.recognise_numpy()
+        assert array_previews._taken == {}
+    array_previews.recognise_numpy()
+    assert array_previews._taken["ndarray"] is taken["ndarray"]
 
 
 class Colour(enum.IntEnum):

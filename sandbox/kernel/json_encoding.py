@@ -1,9 +1,8 @@
-"""Values that code hands to the host and that JSON does not know: sets, dates, dataclasses, models, numpy numbers.
+"""JSON encoding of arguments that JSON has no form for: sets, dates, dataclasses, models, numpy numbers.
 
-A type travels as its name (`int`, `list[str]`, `Literal['yes', 'no']`), and a pydantic model as its JSON schema.
-
-They travel as `{"$type": "set", "$value": [...]}`. A host function gets the plain value; one that asks for it gets the
-type too, and can say "a set" where a set will not do.
+Such a value is sent as `{"$type": "set", "$value": [...]}`. A host function gets the plain value; one that asks for it
+gets the type too, and can say "a set" where a set is not accepted. A type is sent as its name (`int`, `list[str]`,
+`Literal['yes', 'no']`), and a pydantic model as its JSON schema.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the kernel says: messages, packed and sent whole, from any thread."""
+"""The messages that a kernel sends. They are packed and sent whole, from any thread."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 from ..wire import Message, Wire
 from .channels import Channel
-from .stopping import Stopping
+from .interrupts import Interrupts
 
 
-class Outgoing:
+class Publisher:
     """Publishes on iopub and replies to requests."""
 
-    def __init__(self, wire: Wire, iopub: Channel, stopping: Stopping) -> None:
+    def __init__(self, wire: Wire, iopub: Channel, interrupts: Interrupts) -> None:
         self._wire = wire
         self._iopub = iopub
-        self._stopping = stopping
+        self._interrupts = interrupts
         self._pid = os.getpid()
         self._one_at_a_time = threading.RLock()
         self.request: Message | None = None
@@ -46,9 +46,9 @@ class Outgoing:
     def _send(self, channel: Channel, frames: list[bytes]) -> None:
         if os.getpid() != self._pid:
             return  # a child that the cell forked: the channels are not its own
-        self._stopping.message_begins()
+        self._interrupts.message_begins()
         try:
             with self._one_at_a_time:
                 channel.send_multipart(frames)
         finally:
-            self._stopping.message_ends()
+            self._interrupts.message_ends()

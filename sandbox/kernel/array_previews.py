@@ -1,4 +1,4 @@
-"""How numpy arrays and scalars and pandas frames are drawn in a preview.
+"""Previews of numpy arrays and scalars and of pandas frames.
 
 numpy's classes are written in C and cannot be changed, so they are recognised whenever they turn up. pandas is Python
 that a cell can patch: what is needed of it is taken by `prime()` before any cell runs, and only the fields beneath its
@@ -12,10 +12,10 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from . import anatomy
+from . import reflection
 from .previews import Sketch, register
 
-globals()["__builtins__"] = dict(vars(builtins))  # see anatomy.py
+globals()["__builtins__"] = dict(vars(builtins))  # see reflection.py
 
 _KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
 _EXTENSIONS = {"StringArray": "str", "ArrowStringArray": "str", "Categorical": "category", "PeriodArray": "period"}
@@ -33,7 +33,7 @@ def prime() -> None:
     if pandas is None or "ndarray" not in _taken:
         return
     for name in ("DataFrame", "Series", "Index", "Timestamp", "Timedelta"):
-        anatomy.public_names[id(getattr(pandas, name))] = f"pandas.{name}"
+        reflection.public_names[id(getattr(pandas, name))] = f"pandas.{name}"
     register(pandas.DataFrame, _frame, lambda frame: [_length(axis) for axis in reversed(_manager(frame)[1])])
     register(pandas.Series, _series, lambda series: [_length(_manager(series)[1][0])])
     register(pandas.Index, _index, lambda index: [_length(index)])
@@ -60,15 +60,19 @@ def recognise_numpy() -> None:
     if "ndarray" in _taken:
         return
     try:
-        module = anatomy.entry(dict.items(_modules), "numpy", 100_000)
+        module = reflection.entry(dict.items(_modules), "numpy", 100_000)
     except RuntimeError:  # a thread of the cell is importing: the next snapshot finds out
         return
     if type(module) is not ModuleType:
         return
     kinds = {}
     for name in ("ndarray", "flatiter", "dtype", "generic", "datetime64", "timedelta64"):
-        kind = kinds[name] = anatomy.entry(dict.items(_module_dict(module)), name)
-        if not anatomy.is_a(kind, type) or not anatomy.unforgeable(kind) or anatomy.type_name(kind) != f"numpy.{name}":
+        kind = kinds[name] = reflection.entry(dict.items(_module_dict(module)), name)
+        if (
+            not reflection.is_a(kind, type)
+            or not reflection.unforgeable(kind)
+            or reflection.type_name(kind) != f"numpy.{name}"
+        ):
             return
     array, flat, dtype, generic, moment, delta = kinds.values()
     _taken.update(
@@ -93,17 +97,19 @@ def recognise_numpy() -> None:
 
 
 def _getter(kind: type, name: str) -> Any:
-    return anatomy.class_entry(kind, name).__get__
+    return reflection.class_entry(kind, name).__get__
 
 
 def _text(method: Any) -> Any:
-    return lambda sketch, thing: sketch.add(f"{anatomy.short_name(type(thing))}({method(thing)})")
+    return lambda sketch, thing: sketch.add(f"{reflection.short_name(type(thing))}({method(thing)})")
 
 
 def number(thing: object) -> Any:
     """The plain value of a numpy number or bool, None for anything else."""
     kind = type(thing)
-    if not anatomy.unforgeable(kind) or not any(ancestor is _taken.get("generic") for ancestor in anatomy.mro(kind)):
+    if not reflection.unforgeable(kind) or not any(
+        ancestor is _taken.get("generic") for ancestor in reflection.mro(kind)
+    ):
         return None
     if _taken["letter"](_taken["scalar_dtype"](thing)) not in _KINDS:
         return None
@@ -141,7 +147,7 @@ def _first(array: Any, count: int) -> list[Any]:
 
 
 def _array(sketch: Sketch, array: Any) -> None:
-    sketch.add(f"{anatomy.short_name(type(array))}{_taken['shape'](array)} {_dtype_name(array)}")
+    sketch.add(f"{reflection.short_name(type(array))}{_taken['shape'](array)} {_dtype_name(array)}")
     _values(sketch, array)
 
 
@@ -162,11 +168,11 @@ def _count(array: Any) -> int:
 
 def _manager(frame: Any) -> tuple[tuple[Any, ...], list[Any]]:
     """The blocks and the axes of a frame or a series."""
-    manager = anatomy.attribute(frame, "_mgr")
+    manager = reflection.attribute(frame, "_mgr")
     try:
         blocks, axes = _taken["blocks"](manager), _taken["axes"](manager)
     except TypeError:  # that of a series has them in its dictionary
-        blocks, axes = anatomy.attribute(manager, "blocks"), anatomy.attribute(manager, "axes")
+        blocks, axes = reflection.attribute(manager, "blocks"), reflection.attribute(manager, "axes")
     return tuple.__getitem__(blocks, slice(None)), list.__getitem__(axes, slice(None))
 
 
@@ -181,10 +187,10 @@ def _backing(thing: Any, depth: int = 4) -> Any:
         return _backing(_taken["backing"](thing), depth - 1)
     except TypeError:
         pass
-    if anatomy.is_a(thing, list):  # the codes of a MultiIndex
+    if reflection.is_a(thing, list):  # the codes of a MultiIndex
         return _backing(list.__getitem__(thing, 0), depth - 1)
     for name in ("_range", "_data", "_codes", "_left", "_pa_array"):
-        held = anatomy.attribute(thing, name)
+        held = reflection.attribute(thing, name)
         if held is not None:
             return _backing(held, depth - 1)
     raise TypeError("no array behind this")
@@ -198,7 +204,7 @@ def _length(index: Any) -> int:
 def _column_type(values: Any) -> str:
     if type(values) is _taken["ndarray"]:
         return _dtype_name(values)
-    name = anatomy.short_name(type(values))
+    name = reflection.short_name(type(values))
     if name in _EXTENSIONS:
         return _EXTENSIONS[name]
     backing = _backing(values)
@@ -211,13 +217,13 @@ def _column_type(values: Any) -> str:
 def _shown(values: Any) -> Any:
     """The array of an index or a column, where it holds the values themselves and not codes of them; else None."""
     kept = type(values) is _taken["ndarray"] or type(values) is range
-    kept = kept or anatomy.short_name(type(values)) in ("StringArray", "ArrowStringArray", "DatetimeArray")
+    kept = kept or reflection.short_name(type(values)) in ("StringArray", "ArrowStringArray", "DatetimeArray")
     return _backing(values) if kept else None
 
 
 def _labels(index: Any) -> list[Any]:
-    span = anatomy.attribute(index, "_range")
-    shown = _shown(anatomy.attribute(index, "_data") if span is None else span)
+    span = reflection.attribute(index, "_range")
+    shown = _shown(reflection.attribute(index, "_data") if span is None else span)
     return [] if shown is None else _first(shown, _COLUMNS)
 
 
@@ -233,7 +239,7 @@ def _frame(sketch: Sketch, frame: Any) -> None:
     for number, label in enumerate(_labels(columns)):
         sketch.add(", " if number else ": ")
         if type(label) is str:
-            sketch.add(anatomy.text(label))
+            sketch.add(reflection.text(label))
         else:
             sketch.show(label)
         sketch.add(f" {types.get(number, '?')}")

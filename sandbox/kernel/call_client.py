@@ -1,6 +1,6 @@
-"""Functions of the host, as code in the sandbox sees them.
+"""The kernel's end of host calls: stubs for the functions of the host.
 
-Any thread may call; many may at once. There is no reader thread: one of the waiting callers reads for all of them.
+Any thread may call, many at once. There is no reader thread: one of the waiting callers reads for all of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import frames
-from .jsonable import tagged
+from .json_encoding import tagged
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=tagged).encode
 
@@ -52,7 +52,7 @@ class _Pending:
         self.answer: dict[str, Any] | None = None
 
 
-class Calls:
+class CallClient:
     """The kernel's end of the call socket."""
 
     def __init__(self, sock: socket.socket, on_stop: Callable[[], None]) -> None:
@@ -154,7 +154,7 @@ class Calls:
         return answer.get("value")
 
 
-def stub(calls: Calls, name: str, doc: str | None, signature: str | None) -> Callable[..., Any]:
+def stub(calls: CallClient, name: str, doc: str | None, signature: str | None) -> Callable[..., Any]:
     """A function that looks like the host's."""
 
     def call_host(*args: Any, **kwargs: Any) -> Any:

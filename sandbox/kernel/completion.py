@@ -1,4 +1,4 @@
-"""What an editor asks a kernel: completions, help for a name, whether a cell is finished."""
+"""Requests of editors: completions, help for a name, whether a cell is complete."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The host's end of host calls: what a cell asks for is counted, capped, worked on in parallel, and answered.
+"""The host's end of host calls: requests are counted, capped, executed in parallel, and answered.
 
-The functions are the caller's and trusted; the requests are not. Arguments arrive as JSON, results leave as JSON.
+The functions belong to the caller and are trusted; the requests are not. Arguments and results are JSON.
 """
 
 from __future__ import annotations

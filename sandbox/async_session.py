@@ -1,4 +1,4 @@
-"""AsyncSession: a `Session` whose cells do not stall the event loop: the loop itself waits for what they say."""
+"""AsyncSession: a `Session` on an event loop, which watches the kernel's descriptors itself."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from types import TracebackType
 from typing import Any
 
 from . import data
-from .driving import finish, in_a_thread, now_or_threaded, threaded
 from .errors import KernelDied
+from .event_loop import directly_or_threaded, drive
 from .limits import Limits
 from .policy import Mode
 from .pool import Pool, default_pool
 from .results import CellResult, Variable
 from .session import Session
-from .variables import looked_at
+from .threads import start_thread, threaded
+from .variables import variables_in
 
 
 class AsyncSession:
@@ -57,7 +58,7 @@ class AsyncSession:
 
     async def __aenter__(self) -> AsyncSession:
         loop = asyncio.get_running_loop()
-        self._session = await self._opened_here(loop) or await self._openedin_a_thread(loop)
+        self._session = await self._opened_here(loop) or await self._opened_in_thread(loop)
         return self
 
     async def _opened_here(self, loop: asyncio.AbstractEventLoop) -> Session | None:
@@ -75,7 +76,7 @@ class AsyncSession:
             raise
         try:
             exchange = session._begin_load()
-            session._end_load(exchange.answer(await finish(exchange, session._link)))
+            session._end_load(exchange.answer(await drive(exchange, session._link)))
             return session
         except KernelDied:
             session.close()
@@ -84,8 +85,8 @@ class AsyncSession:
             session.close()
             raise
 
-    async def _openedin_a_thread(self, loop: asyncio.AbstractEventLoop) -> Session:
-        opening = in_a_thread(lambda: Session(**self._options, loop=loop))
+    async def _opened_in_thread(self, loop: asyncio.AbstractEventLoop) -> Session:
+        opening = start_thread(lambda: Session(**self._options, loop=loop))
         try:
             return await asyncio.wrap_future(opening)
         except asyncio.CancelledError:
@@ -124,10 +125,10 @@ class AsyncSession:
             async with self._turn(session):
                 session._ensure_alive()
                 now = session._link.channels.takes("shell", len(code))
-                exchange = await now_or_threaded(lambda: session._begin(code, timeout, variables), now)
+                exchange = await directly_or_threaded(lambda: session._begin(code, timeout, variables), now)
                 if isinstance(exchange, CellResult):
                     return exchange
-                return exchange.result(await finish(exchange, session._link))
+                return exchange.result(await drive(exchange, session._link))
         except asyncio.CancelledError:
             await self.close()
             raise
@@ -140,8 +141,8 @@ class AsyncSession:
         async with self._turn(session):
             session._ensure_alive()
             now = session._link.channels.takes("shell", 0)
-            exchange = await now_or_threaded(lambda: session._begin_look(preview_chars, value_bytes), now)
-            return looked_at(exchange.answer(await finish(exchange, session._link)))
+            exchange = await directly_or_threaded(lambda: session._begin_look(preview_chars, value_bytes), now)
+            return variables_in(exchange.answer(await drive(exchange, session._link)))
 
     def interrupt(self) -> None:
         """Stop the cell that is running. Its variables stay."""
@@ -164,7 +165,7 @@ class AsyncSession:
         async with self._turns:
             lock = session._one_at_a_time
             if not lock.acquire(blocking=False):
-                taking = in_a_thread(lock.acquire)
+                taking = start_thread(lock.acquire)
                 try:
                     await asyncio.wrap_future(taking)
                 except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""What any Jupyter client may ask of any kernel, and has nothing to do with running cells."""
+"""Requests that any Jupyter client may send and that run no cell: kernel info, completion, inspection, history."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import sys
 from typing import Any
 
 from ..wire import PROTOCOL_VERSION
-from . import introspection
+from . import completion
 
 
-def answer(kind: str, asked: dict[str, Any], namespace: dict[str, Any]) -> dict[str, Any] | None:
-    """The content of the reply; None where there is nothing to reply."""
-    code, position = asked.get("code", ""), asked.get("cursor_pos", 0)
+def reply_to(kind: str, request: dict[str, Any], namespace: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the content of the reply; None for a request that is not known."""
+    code, position = request.get("code", ""), request.get("cursor_pos", 0)
     match kind:
         case "kernel_info_request":
             return _kernel_info()
         case "complete_request":
-            return introspection.complete(namespace, code, position)
+            return completion.complete(namespace, code, position)
         case "inspect_request":
-            return introspection.inspect(namespace, code, position)
+            return completion.inspect(namespace, code, position)
         case "is_complete_request":
-            return introspection.is_complete(code)
+            return completion.is_complete(code)
         case "history_request":
             return {"status": "ok", "history": []}
         case "comm_info_request":

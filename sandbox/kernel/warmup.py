@@ -1,8 +1,8 @@
-"""A session before the first: what it uses is in memory, and the process's own, when somebody waits for it.
+"""A practice session before the first real one, so that the first cell is as fast as the second.
 
-The fork server rehearses before it forks, so that the interpreter has specialised the code; a kernel rehearses after it
-was forked, so that the pages that a cell writes to have been copied. Nothing of it stays, and it starts no thread: the
-fork server has none. (Two lines printed in a row would start one.)
+The fork server runs it before it forks, so that the interpreter has specialised the code; a kernel runs it after the
+fork, so that the pages that a cell writes to have been copied. It leaves nothing behind and starts no thread, because
+the fork server must have none. (Printing two lines in a row would start one.)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .channels import Channel, Channels
 from .main import COMM, Kernel
 from .streams import Stream
 
-_KEY = "rehearsal"
+_KEY = "warmup"
 _LOAD = {
     "op": "load",
     "inputs": [{"name": "text", "kind": "json", "value": "one two"}],
@@ -59,7 +59,7 @@ class _Quiet:
         b"".join(parts)
 
 
-def rehearse(times: int = 1) -> None:
+def warm_up(times: int = 1) -> None:
     """Load inputs, run a cell that prints and calls the host, run one that fails; forget it all."""
     main, stdout = sys.modules["__main__"], sys.stdout
     try:

@@ -1,4 +1,4 @@
-"""Carries host calls over a socket pair that the kernel inherited. The second carrier is in `remote.py`."""
+"""Host calls over a socket pair that the kernel inherited. The other transport, Jupyter comms, is in `remote.py`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import threading
 from collections.abc import Callable, Sequence
 
 from . import frames
-from .calls import HostCalls
 from .errors import ProtocolViolation
+from .host_calls import HostCalls
 from .limits import Limits
 
 
-class SocketCarrier:
-    """Host calls over a socket pair: 4 bytes of length, then JSON. Reads belong to the loop that runs the cell."""
+class CallSocket:
+    """The host's end of the socket pair: 4 bytes of length, then JSON. Only the loop that runs the cell reads."""
 
     def __init__(self, sock: socket.socket, calls: HostCalls, limits: Limits, wake: Callable[[], None]) -> None:
         sock.setblocking(False)

@@ -1,4 +1,4 @@
-"""Puts together what a kernel says about one request. All of it is hostile: counted, capped, checked for its types."""
+"""The messages of a kernel about one request, collected. All of them are hostile: counted, capped, type-checked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from . import errors
 from .limits import Limits
 from .results import CellError, Output, Variable
-from .variables import Known
+from .variables import KnownVariables
 from .wire import Message
 
 COMM = "rlm.sandbox"
@@ -109,7 +109,7 @@ class Collector:
             _count_of(line) if isinstance(line, int) else None,
         )
 
-    def variables(self, known: Known) -> dict[str, Variable] | None:
+    def variables(self, known: KnownVariables) -> dict[str, Variable] | None:
         """The snapshot that came with the reply, if one did."""
         snapshot = self.facts.get("variables")
         return known.read(snapshot) if isinstance(snapshot, dict) else None

@@ -1,4 +1,4 @@
-"""What an object is made of, read from the interpreter's own records.
+"""The structure of an object (class, bases, attributes), read without running any of its code.
 
 Nothing here calls code that an object, its class or its metaclass brings along: `type()` instead of `__class__`, C
 descriptors of `type` instead of attributes of a class, real class dictionaries walked in order instead of `getattr`.

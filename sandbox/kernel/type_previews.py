@@ -1,4 +1,4 @@
-"""How each kind of the language and the standard library is drawn in a preview, by C methods of that kind alone."""
+"""Previews of built-in and standard library types, made with the C methods of those types alone."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
-from . import anatomy
+from . import reflection
 from .positions import Positions
 from .previews import Draw, Sketch, register
 from .views import TextView
 
-globals()["__builtins__"] = dict(vars(builtins))  # see anatomy.py
+globals()["__builtins__"] = dict(vars(builtins))  # see reflection.py
 
 _LONG_INT_BITS = 1000  # fewer digits than the lowest limit a cell can set on int to str
 _SHORT_INT = (1 << _LONG_INT_BITS) - 1
@@ -55,7 +55,7 @@ _code_names, _code_positional, _code_keyword, _code_flags = _getters(
 
 
 def _instance(sketch: Sketch, thing: object) -> None:
-    name, held = anatomy.short_name(type(thing)), anatomy.fields(thing)
+    name, held = reflection.short_name(type(thing)), reflection.fields(thing)
     first = next(held, None)
     if first is None:
         return sketch.add(f"<{name}>")
@@ -68,8 +68,8 @@ def _instance(sketch: Sketch, thing: object) -> None:
 
 
 def _enum(sketch: Sketch, thing: object) -> None:
-    sketch.add(f"<{anatomy.short_name(type(thing))}.{anatomy.text(anatomy.attribute(thing, '_name_'))}: ")
-    sketch.show(anatomy.attribute(thing, "_value_"))
+    sketch.add(f"<{reflection.short_name(type(thing))}.{reflection.text(reflection.attribute(thing, '_name_'))}: ")
+    sketch.show(reflection.attribute(thing, "_value_"))
     sketch.add(">")
 
 
@@ -99,16 +99,18 @@ def _list(sketch: Sketch, items: Any) -> None:
 def _are_short_numbers(items: list[Any]) -> bool:
     """Whether Python's own text for them is what would be drawn, item by item."""
     kind = type(items[0]) if items else None
-    if not (kind is int or kind is float) or not anatomy.all_are(kind, items):
+    if not (kind is int or kind is float) or not reflection.all_are(kind, items):
         return False
     return kind is float or (max(items) <= _SHORT_INT and min(items) >= -_SHORT_INT)
 
 
 def _tuple(sketch: Sketch, items: Any) -> None:
     few = tuple.__getitem__(items, slice(0, sketch.room + 1))
-    names = None if type(items) is tuple else anatomy.class_entry(type(items), "_fields")
+    names = None if type(items) is tuple else reflection.class_entry(type(items), "_fields")
     if type(names) is tuple and len(names) >= len(few) > 0:  # a named tuple stands in its class's name already
-        return sketch.series([(anatomy.text(name), item) for name, item in zip(names, few, strict=False)], sketch.field)
+        return sketch.series(
+            [(reflection.text(name), item) for name, item in zip(names, few, strict=False)], sketch.field
+        )
     sketch.add("(")
     sketch.series(few)
     return sketch.add(",)" if len(few) == 1 else ")")
@@ -149,7 +151,7 @@ def _moment(kind: Any, getters: list[Any]) -> Draw:
             return sketch.add(kind(*held).isoformat())
         if type(zone) is timezone:
             return sketch.add(kind(*held, tzinfo=zone).isoformat())
-        return sketch.add(f"{kind(*held).isoformat()} {anatomy.short_name(type(zone))}")
+        return sketch.add(f"{kind(*held).isoformat()} {reflection.short_name(type(zone))}")
 
     return draw
 
@@ -176,11 +178,11 @@ def _uuid(sketch: Sketch, thing: Any) -> None:
 
 
 def _path(sketch: Sketch, thing: Any) -> None:
-    held = dict(anatomy.slots(thing))
+    held = dict(reflection.slots(thing))
     segments: Any = held.get("_raw_paths", held.get("_parts"))  # 3.12 and later; 3.11
     whole = ""
     for segment in list.__getitem__(segments, slice(0, 100)):
-        part = anatomy.text(segment, 1000)
+        part = reflection.text(segment, 1000)
         whole = part if part.startswith("/") or not whole else f"{whole.removesuffix('/')}/{part}"
     sketch.show(whole or ".")
 
@@ -192,25 +194,25 @@ def _pattern(sketch: Sketch, thing: Any) -> None:
 
 
 def _exception(sketch: Sketch, thing: Any) -> None:
-    sketch.add(anatomy.short_name(type(thing)) + "(")
+    sketch.add(reflection.short_name(type(thing)) + "(")
     sketch.series(tuple.__getitem__(_exception_args(thing), slice(0, sketch.room + 1)))
     sketch.add(")")
 
 
 def _function(sketch: Sketch, thing: Any) -> None:
-    code, name = _function_code(thing), anatomy.text(_function_name(thing))
+    code, name = _function_code(thing), reflection.text(_function_name(thing))
     names, flags = iter(_code_names(code)), _code_flags(code)
     required = _code_positional(code) - len(_function_defaults(thing) or ())
-    shown = [anatomy.text(each) for each in islice(names, _code_positional(code))]
+    shown = [reflection.text(each) for each in islice(names, _code_positional(code))]
     shown[required:] = [f"{each}=…" for each in shown[required:]]
-    keywords = [anatomy.text(each) for each in islice(names, _code_keyword(code))]
+    keywords = [reflection.text(each) for each in islice(names, _code_keyword(code))]
     if flags & 0x04:  # CO_VARARGS
-        shown.append("*" + anatomy.text(next(names)))
+        shown.append("*" + reflection.text(next(names)))
     elif keywords:
         shown.append("*")
     shown += keywords
     if flags & 0x08:  # CO_VARKEYWORDS
-        shown.append("**" + anatomy.text(next(names)))
+        shown.append("**" + reflection.text(next(names)))
     start = "async def" if flags & 0x280 else "def"  # CO_COROUTINE, CO_ASYNC_GENERATOR
     sketch.add(f"lambda {', '.join(shown)}" if name == "<lambda>" else f"{start} {name}({', '.join(shown)})")
 
@@ -221,17 +223,17 @@ def _method(sketch: Sketch, thing: Any) -> None:
 
 
 def _class(sketch: Sketch, thing: type) -> None:
-    above = ", ".join([anatomy.short_name(base) for base in anatomy.bases(thing)[:10] if base is not object])
-    sketch.add(f"class {anatomy.short_name(thing)}" + (f"({above})" if above else ""))
+    above = ", ".join([reflection.short_name(base) for base in reflection.bases(thing)[:10] if base is not object])
+    sketch.add(f"class {reflection.short_name(thing)}" + (f"({above})" if above else ""))
 
 
 def _module(sketch: Sketch, thing: Any) -> None:
-    sketch.add(f"module {anatomy.text(anatomy.entry(dict.items(_module_dict(thing)), '__name__'))}")
+    sketch.add(f"module {reflection.text(reflection.entry(dict.items(_module_dict(thing)), '__name__'))}")
 
 
 def _named(word: str, kind: type) -> Draw:
     (name,) = _getters(kind, "__name__")
-    return lambda sketch, thing: sketch.add(f"<{word} {anatomy.text(name(thing))}>")
+    return lambda sketch, thing: sketch.add(f"<{word} {reflection.text(name(thing))}>")
 
 
 def _view(sketch: Sketch, thing: Any) -> None:
@@ -268,7 +270,7 @@ def register_all() -> None:
     register(UUID, _uuid)
     register(pathlib.PurePath, _path)
     for name in ("Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath"):
-        anatomy.public_names[id(getattr(pathlib, name))] = f"pathlib.{name}"  # written in `pathlib._local` in 3.13
+        reflection.public_names[id(getattr(pathlib, name))] = f"pathlib.{name}"  # written in `pathlib._local` in 3.13
     register(re.Pattern, _pattern)
     register(BaseException, _exception, wrapped=False)
     register(types.FunctionType, _function)

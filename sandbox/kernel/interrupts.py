@@ -1,8 +1,8 @@
-"""Stopping a cell that must stop: out of time, interrupted, or ended by a host function.
+"""Interruption of a cell: out of time, by the user, or by a host function.
 
-It is not asked to. The signal handler answers the request from inside the interrupted frame and serves from there. The
-cell's frames never run again, so neither `except:` nor `finally:` can keep it alive, and its variables stay as they
-are.
+The cell does not take part in it. The signal handler answers the request from inside the interrupted frame and serves
+from there. The cell's frames never run again, so neither `except:` nor `finally:` can keep it alive, and its variables
+stay as they are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TRIES = 10
 _set_timer = signal.setitimer
 
 
-class Stopping:
+class Interrupts:
     """Knows whether a cell runs, and when it may be stopped: at any line, but not in the middle of a message."""
 
     def __init__(self, abandon: Callable[[types.FrameType | None], NoReturn]) -> None:

@@ -1,0 +1,59 @@
+"""An `Exchange` driven by an asyncio event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from .exchange import ENDS, Death, Exchange
+from .link import Link
+from .threads import threaded
+
+T = TypeVar("T")
+
+
+async def drive(exchange: Exchange, link: Link) -> Death | None:
+    """Drive an exchange to its end. Return why the kernel is gone, if it is and no limit says so."""
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[Exception | None] = loop.create_future()
+    timer: asyncio.TimerHandle | None = None
+
+    def turn() -> None:
+        nonlocal timer
+        if over.done():
+            return
+        try:
+            exchange.take(link.look())
+            if exchange.done:
+                over.set_result(None)
+                return
+            if timer is not None:
+                timer.cancel()
+            timer = loop.call_later(exchange.pause(), turn)
+        except ENDS as end:
+            over.set_result(end)
+        except BaseException as error:
+            over.set_exception(error)
+
+    loop.add_reader(link.fileno(), turn)
+    turn()
+    try:
+        end = await over
+    finally:
+        loop.remove_reader(link.fileno())
+        if timer is not None:
+            timer.cancel()
+    if end is None:
+        return None
+    ending = threaded(lambda: exchange.ended(end))
+    try:
+        return await asyncio.shield(ending)
+    except asyncio.CancelledError:
+        await asyncio.wait([ending])  # it reads from descriptors that would be closed now
+        raise
+
+
+async def directly_or_threaded(work: Callable[[], T], directly: bool) -> T:
+    """Call `work` directly, or on a thread: sending to a kernel that does not read may block."""
+    return work() if directly else await threaded(work)
