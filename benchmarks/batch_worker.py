@@ -93,9 +93,9 @@ class Clock:
 
 def bare(folder: Path, count: int) -> dict[str, Any]:
     """One process, one task after the other, and nothing else."""
-    from rlm.running import run_task
+    from rlm.runner import run_task
     from rlm.tasks import Overrides, load
-    from rlm.traces.everyday import everyday
+    from rlm.traces.default_writer import everyday
 
     task = load(folder / "task.yaml", Overrides(inputs={"n": "0", "word": ""}))
     clock, observe = Clock(count, list), everyday()
@@ -116,9 +116,9 @@ def evaluate(folder: Path, count: int) -> dict[str, Any]:
     """The same tasks under the threads of `dspy.Evaluate`."""
     import dspy
 
-    from rlm.running import run_task
+    from rlm.runner import run_task
     from rlm.tasks import Overrides, load
-    from rlm.traces.everyday import everyday
+    from rlm.traces.default_writer import everyday
 
     task = load(folder / "task.yaml", Overrides(inputs={"n": "0", "word": ""}))
     clock, observe = Clock(count, list), everyday()
@@ -141,10 +141,10 @@ def evaluate(folder: Path, count: int) -> dict[str, Any]:
 
 def batch(folder: Path, count: int, make: Callable[[], Any]) -> dict[str, Any]:
     """A whole batch with its ledger and its results; then, whether anything is lost or there twice."""
-    from rlm.batch.driving import Batch
+    from rlm.batch.driver import Batch
     from rlm.batch.ledger import Ledger
-    from rlm.batch.reading import Source
-    from rlm.batch.results import Results
+    from rlm.batch.results_file import Results
+    from rlm.batch.source import Source
 
     ledger = Ledger(folder / "ledger.db")
     batch = Batch(Source([folder / "task.yaml"], folder / "rows.csv"), ledger)
@@ -189,7 +189,7 @@ class Idle:
 
 def _local(workers: int | None, at_once: int) -> Callable[[], Any]:
     def make() -> Any:
-        from rlm.batch.local import LocalEngine
+        from rlm.batch.executors.processes import LocalEngine
 
         return LocalEngine(workers=workers, at_once=at_once, log=Path(os.environ["RLM_HOME"]) / "log")
 
@@ -198,7 +198,7 @@ def _local(workers: int | None, at_once: int) -> Callable[[], Any]:
 
 def _ray(workers: int | None, at_once: int) -> Callable[[], Any]:
     def make() -> Any:
-        from rlm.batch.ray import RayEngine
+        from rlm.batch.executors.ray import RayEngine
 
         return RayEngine(workers=workers, at_once=at_once)
 

@@ -29,15 +29,15 @@ from rich.table import Table
 
 import sandbox
 from rlm.budgets import FallbackTrigger
-from rlm.calibration.accepting import NoRule
-from rlm.calibration.answers import Answer, answers_of
-from rlm.calibration.deciding import calibrate
+from rlm.calibration.dataset import Answer, answers_of
 from rlm.calibration.features import features_of
-from rlm.calibration.measures import Measures, ece, risk_at, risk_coverage
-from rlm.calibration.plots import svg
+from rlm.calibration.metrics import Measures, ece, risk_at, risk_coverage
+from rlm.calibration.plot import svg
 from rlm.calibration.scored import Level, by_calibrator, by_formula
+from rlm.calibration.select import calibrate
+from rlm.calibration.threshold import NoRule
 from rlm.models.scripted import ScriptedEngine
-from rlm.repl.driver import Driver
+from rlm.repl.loop import Driver
 from rlm.results import Extracted
 from rlm.signatures import Signature
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from rlm.models import OutlinesLM
 from rlm.models.local.constraints import constraint_of
-from rlm.models.local.generation import Settings
+from rlm.models.local.types import Settings
 
 Run = Callable[[str, Any, int], tuple[str, int | None]]
 """Prompt, type and most tokens; the text, and its tokens where they are known."""
@@ -53,8 +53,8 @@ def mlx(gguf: Path | None) -> tuple[str, list[Contender]]:
 
 def llama_server(gguf: Path | None) -> tuple[str, list[Contender]]:
     """llama.cpp's server in process: its own JSON schema, and ours."""
-    from rlm.models.local.llama_server import LlamaServerModel
-    from rlm.models.local.loading import embedded
+    from rlm.models.local.backends.llama_server import LlamaServerModel
+    from rlm.models.local.load import embedded
 
     path = gguf or embedded()
     model = LlamaServerModel(path, f"llamacpp/{path.stem}", 2048)
@@ -65,7 +65,7 @@ def llama_server(gguf: Path | None) -> tuple[str, list[Contender]]:
         return _ask_server(model, prompt, most, {"json_schema": output_type.model_json_schema()})
 
     def llguidance(prompt: str, output_type: Any, most: int) -> tuple[str, int | None]:
-        from rlm.models.local.llama_server import _grammar
+        from rlm.models.local.backends.llama_server import _grammar
 
         return _ask_server(model, prompt, most, {"grammar": _grammar(constraint_of(output_type))})
 
@@ -83,8 +83,8 @@ def llama_python(gguf: Path | None) -> tuple[str, list[Contender]]:
     """Outlines on llama-cpp-python and ours, on one copy of the weights."""
     import outlines
 
-    from rlm.models.local.llama_model import llama_model
-    from rlm.models.local.loading import embedded
+    from rlm.models.local.backends.llama_cpp_python import llama_model
+    from rlm.models.local.load import embedded
 
     path = gguf or embedded()
     model = llama_model(path, f"llama-cpp-python/{path.stem}", 2048)
@@ -160,7 +160,7 @@ def _outlines(stock: Any, backends: list[str], there: Any) -> list[Contender]:
 
 
 def _ask_server(model: Any, prompt: str, most: int, options: dict[str, Any]) -> tuple[str, int | None]:
-    from rlm.models.local.llama_server import _options
+    from rlm.models.local.backends.llama_server import _options
 
     tokens = model.tokens(model._rendered((("user", prompt),)))
     answer = model._complete({**_options(Settings(most)), **options, "prompt": tokens, "max_tokens": most}, None)

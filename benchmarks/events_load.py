@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rlm.repl.events import Event
+from rlm.events import Event
 from rlm.traces import TraceWriter
 from rlm.traces.recorder import Recorder
 

@@ -19,8 +19,8 @@ import psutil
 import sandbox
 from rlm.models.scripted import scripted_lm
 from rlm.plans import FallbackConfig, Plan, PlanSettings, Thresholds
-from rlm.plans.loop import run_plans
-from rlm.repl.driver import Driver
+from rlm.plans.runner import run_plans
+from rlm.repl.loop import Driver
 from rlm.signatures import Signature
 
 MB = 1 << 20

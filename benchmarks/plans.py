@@ -31,8 +31,8 @@ from typing import Any
 import sandbox
 from rlm.models.scripted import AsyncScriptedEngine, ScriptedEngine
 from rlm.plans import FallbackConfig, Plan, PlanSettings, Scores, Thresholds
-from rlm.plans.loop import run_plans
-from rlm.repl.driver import Driver
+from rlm.plans.runner import run_plans
+from rlm.repl.loop import Driver
 from rlm.results import Failed
 from rlm.signatures import Signature
 

@@ -57,13 +57,13 @@ class Row:
 
 
 def direct(sample: Any, lm: Any, limits: Limits) -> tuple[str, Any]:
-    from rlm.evals.direct import run_direct
+    from rlm.evals.baseline import run_direct
 
     return _ending(asyncio.run(run_direct(_task(sample, limits), lambda *_: lm)))
 
 
 def ours(sample: Any, lm: Any, limits: Limits) -> tuple[str, Any]:
-    from rlm.running import run_task
+    from rlm.runner import run_task
 
     return _ending(asyncio.run(run_task(_task(sample, limits), make=lambda *_: lm)))
 
@@ -94,7 +94,7 @@ WHO: dict[str, Callable[[Any, Any, Limits], tuple[str, Any]]] = {"direct": direc
 
 
 def _task(sample: Any, limits: Limits) -> Any:
-    from rlm.evals.evaluation import Settings
+    from rlm.evals.config import Settings
 
     budget = {"max_iterations": limits.iterations, "max_llm_calls": CALLS, "max_duration": limits.seconds}
     return Settings(models={"main": "oracle"}, budget=budget).task_for(sample)
@@ -105,7 +105,7 @@ def _ending(result: Any) -> tuple[str, Any]:
 
 
 def rows(options: argparse.Namespace, model: Callable[[], Any]) -> Iterator[Row]:
-    from rlm.evals.scoring import score
+    from rlm.evals.scorers import score
     from rlm.evals.suites import SUITES
 
     for name in options.suites.split(",") if options.suites else SUITES:
@@ -183,7 +183,7 @@ def main() -> None:
     logging.getLogger("dspy").setLevel(logging.ERROR)
     os.environ.setdefault("RLM_TRACE", "off")
 
-    from rlm.evals.oracle import Oracle, oracle_lm
+    from rlm.evals.simulated import Oracle, oracle_lm
 
     def oracle() -> Any:
         settings = Oracle(error=options.error, bad_code=options.bad_code, window=options.window, seed=options.seed)

@@ -10,9 +10,9 @@ from typing import Any
 
 import sandbox
 from rlm.budgets import FallbackTrigger
+from rlm.events import ignore
 from rlm.models.scripted import ScriptedEngine
-from rlm.repl.driver import Driver
-from rlm.repl.events import ignore
+from rlm.repl.loop import Driver
 from rlm.signatures import Signature
 from rlm.traces import TraceWriter
 

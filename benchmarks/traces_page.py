@@ -25,9 +25,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from rlm.repl.events import Event
+from rlm.events import Event
 from rlm.traces import TraceWriter
-from rlm.viewer.serving import make_server
+from rlm.viewer.server import make_server
 
 TARGET_S = 1.0
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]

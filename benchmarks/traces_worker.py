@@ -28,7 +28,7 @@ def ours(iterations: int, home: Path) -> dict[str, int]:
     import sandbox
     from rlm.budgets import FallbackTrigger
     from rlm.models.scripted import scripted_lm
-    from rlm.repl.driver import Driver
+    from rlm.repl.loop import Driver
     from rlm.signatures import Signature
     from rlm.traces import TraceWriter
 

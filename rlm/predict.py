@@ -17,19 +17,19 @@ from dspy.adapters.base import Adapter
 import sandbox
 
 from .budgets import FallbackTrigger
-from .calibration.choosing import for_models, scorer_of
+from .calibration.scorer import for_models, scorer_of
+from .events import Event, Observer, all_of, ignore
 from .extraction.confidence import Scorer, score
-from .models.ask import Answer, ModelError
-from .repl.asking import next_reply
-from .repl.blocking import run_sync
-from .repl.driver import Driver
-from .repl.events import Event, Observer, all_of, ignore
-from .repl.past import Past
-from .repl.prompt import Conversation
+from .models.client import Answer, ModelError
+from .repl.conversation import Conversation
+from .repl.llm import next_reply
+from .repl.loop import Driver
+from .repl.replay import Past
+from .repl.sync import run_sync
 from .repl.tools import refuse_tools
 from .results import ExecutionResult, Failed
 from .signatures import Signature
-from .traces.everyday import everyday
+from .traces.default_writer import everyday
 
 if TYPE_CHECKING:
     from .plans import Plan, PlanSettings
@@ -216,7 +216,7 @@ class Predict(dspy.Module):  # type: ignore[misc]
         driver = self._driver(begun)
         if self._plans is None:
             return await driver.run(inputs, past=past)
-        from .plans.loop import run_plans
+        from .plans.runner import run_plans
 
         return await run_plans(driver, inputs, self._plans, past=past)
 

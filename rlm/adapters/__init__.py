@@ -6,11 +6,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .calls import ModelCall, watch_calls
+    from .call_log import ModelCall, watch_calls
     from .metrics import TierMetrics
-    from .outlines import OutlinesAdapter
-    from .two_step import TwoStep, TwoStepAdapter, TwoStepError
-    from .typed import TypedAnswer, ask_typed
+    from .outlines_adapter import OutlinesAdapter
+    from .two_step.adapter import TwoStep, TwoStepAdapter, TwoStepError
+    from .typed_query import TypedAnswer, ask_typed
 
 __all__ = [
     "ModelCall",
@@ -26,15 +26,15 @@ __all__ = [
 
 # dspy takes seconds to import, so nothing is imported before its name is used.
 _HOME = {
-    "ModelCall": "calls",
-    "OutlinesAdapter": "outlines",
+    "ModelCall": "call_log",
+    "OutlinesAdapter": "outlines_adapter",
     "TierMetrics": "metrics",
-    "TwoStep": "two_step",
-    "TwoStepAdapter": "two_step",
-    "TwoStepError": "two_step",
-    "TypedAnswer": "typed",
-    "ask_typed": "typed",
-    "watch_calls": "calls",
+    "TwoStep": "two_step.adapter",
+    "TwoStepAdapter": "two_step.adapter",
+    "TwoStepError": "two_step.errors",
+    "TypedAnswer": "typed_query",
+    "ask_typed": "typed_query",
+    "watch_calls": "call_log",
 }
 
 

@@ -18,10 +18,10 @@ from dspy.signatures.signature import make_signature
 from dspy.utils.exceptions import AdapterParseError
 
 from ..extraction import ParseError, parse
-from .bare import Bare
-from .ending import bounded
-from .targets import NoTarget, Target, target_of_signature
-from .words import named_inputs
+from .choices import Bare
+from .output_spec import NoTarget, Target, target_of_signature
+from .repetition import bounded
+from .two_step.prompt import named_inputs
 
 
 class JsonTier(ChatAdapter):  # type: ignore[misc]

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import keys
-from .problems import BatchError, BatchTaken, unwritable
+from . import fingerprint
+from .errors import BatchError, BatchTaken, unwritable
 
 VERSION = 2
 _TABLES = """
@@ -103,7 +103,7 @@ class Ledger:
             for digest, name, lease in items:
                 count += 1
                 (times,) = self._db.execute(upsert, (digest,)).fetchone()
-                row = (count, keys.repeated(digest, times), name, lease)
+                row = (count, fingerprint.repeated(digest, times), name, lease)
                 try:
                     self._db.execute("INSERT INTO items VALUES (?, ?, ?, ?)", row)
                 except sqlite3.IntegrityError:

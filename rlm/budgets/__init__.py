@@ -10,7 +10,7 @@ from .reasons import (
     MaxTokens,
     Timeout,
 )
-from .triggers import ExecutionState, FallbackTrigger
+from .trigger import ExecutionState, FallbackTrigger
 
 __all__ = [
     "BudgetExceeded",

@@ -17,7 +17,7 @@ from typing import Any
 from .reasons import (
     FallbackReason,
 )
-from .triggers import ExecutionState, FallbackTrigger
+from .trigger import ExecutionState, FallbackTrigger
 
 
 class BudgetExceeded(Exception):

@@ -6,13 +6,13 @@ rlm.Predict("doc -> answer: int", confidence=calibrator.accepting(0.1))
 
 from __future__ import annotations
 
-from .accepting import NoRule, Rule
-from .answers import Answer, answers_of
 from .calibrator import Calibrator
-from .choosing import scorer_of
-from .deciding import Report, TooLittle, calibrate
+from .dataset import Answer, answers_of
 from .features import FEATURES, features_of
-from .files import CalibratorError, load, save
+from .io import CalibratorError, load, save
+from .scorer import scorer_of
+from .select import Report, TooLittle, calibrate
+from .threshold import NoRule, Rule
 
 __all__ = [
     "FEATURES",

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from ..extraction.confidence import Judgement
-from ..extraction.evidence import Findings
-from .accepting import Rule
+from ..extraction.evidence.find import Findings
 from .features import FORMULA
 from .isotonic import Isotonic
 from .logistic import Logistic, logit, sigmoid
+from .threshold import Rule
 
 LEAST, MOST = 0.005, 0.995  # nothing that was learnt from some hundred answers is surer than this
 

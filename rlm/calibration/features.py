@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..extraction.features import FEATURES, FORMULA
+from ..extraction.evidence.features import FEATURES, FORMULA
 from ..results import ExecutionResult, Extracted
 
 __all__ = ["FEATURES", "FORMULA", "features_of"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .answers import Answer
+from .bootstrap import Difference, difference
 from .calibrator import Calibrator
-from .chance import Difference, difference
-from .measures import Measures, measure
+from .dataset import Answer
+from .metrics import Measures, measure
 
 
 @dataclass(frozen=True, slots=True)

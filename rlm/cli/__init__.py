@@ -13,7 +13,7 @@ import click
 
 from rlm import __version__
 
-from . import exits, streams
+from . import console, exit_codes
 
 _COMMANDS = (
     *("run", "batch", "resume", "replay", "fork", "runs", "view", "escalations"),
@@ -30,7 +30,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command = importlib.import_module(f".{cmd_name}", __name__).command
+        command = importlib.import_module(f".commands.{cmd_name}", __name__).command
         assert isinstance(command, click.Command)
         return command
 
@@ -48,7 +48,7 @@ class _Commands(click.Group):
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog=exits.EPILOG,
+    epilog=exit_codes.EPILOG,
 )
 @click.version_option(__version__, "-V", "--version", prog_name="rlm", message="%(prog)s %(version)s")
 def rlm() -> None:
@@ -65,9 +65,9 @@ def rlm() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script."""
-    streams.open_all()
-    streams.forgive()
-    code = exits.guard(rlm, arguments)
+    console.open_all()
+    console.forgive()
+    code = exit_codes.guard(rlm, arguments)
     # While Python ends, another Ctrl-C ends it at once, without a traceback.
-    atexit.register(signal.signal, signal.SIGINT, lambda *_: os._exit(exits.INTERRUPTED))
+    atexit.register(signal.signal, signal.SIGINT, lambda *_: os._exit(exit_codes.INTERRUPTED))
     sys.exit(code)

@@ -48,9 +48,9 @@ class SuitesType(click.ParamType):  # type: ignore[type-arg]
         """The names, each once; `all` is every suite."""
         if isinstance(value, tuple):
             return value
-        from ..evals.evaluation import is_file
+        from ..evals.config import is_file
         from ..evals.suites import SUITES
-        from ..tasks.problems import suggestion
+        from ..tasks.errors import suggestion
 
         parts = [part.strip() for part in str(value).split(",")]
         made = tuple(dict.fromkeys(name for part in parts for name in (SUITES if part == "all" else [part])))

@@ -113,7 +113,7 @@ def cached(mode: Any) -> Iterator[None]:
     if mode is None:
         yield
         return
-    from ..models.traffic import Traffic, pace_path, using
+    from ..models.policy import Traffic, pace_path, using
 
     with using(Traffic(pace=str(pace_path()), cache_mode=mode)):
         yield

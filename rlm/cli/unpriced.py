@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .words import count
+from .formatting import count
 
 if TYPE_CHECKING:
     from ..tasks import Task

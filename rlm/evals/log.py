@@ -12,7 +12,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from ..home import home
+from ..paths import home
 
 FORMAT = 1
 HEADER, SAMPLES, SUMMARY = "header.json", "samples.jsonl", "summary.json"

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from .log import Entry, EvalLog
-from .tiers import together
+from .tier_counts import together
 
 K = TypeVar("K", bound=Hashable)
 _SAID = 3

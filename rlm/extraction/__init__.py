@@ -5,9 +5,9 @@ from __future__ import annotations
 from ..signatures.problems import Problem
 from .errors import ExtractionError, MaxRetriesExceeded, ParseError, PatchError, SchemaError
 from .feedback import refusal, validate_json
-from .orchestrator import Attempt, ExtractionMetrics, ExtractionOrchestrator, Reply
-from .parse import parse
-from .validation import Schema, describe
+from .parsing.find_answer import parse
+from .retry import Attempt, ExtractionMetrics, ExtractionOrchestrator, Reply
+from .schema import Schema, describe
 
 __all__ = [
     "Attempt",

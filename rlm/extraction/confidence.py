@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, TypeAlias
 
-from .evidence import Findings
+from .evidence.find import Findings
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from ..signatures.problems import Problem
-    from .orchestrator import Attempt, ExtractionMetrics
+    from .retry import Attempt, ExtractionMetrics
 
 ParseKind = Literal["no_json", "truncated", "invalid"]
 

@@ -12,11 +12,11 @@ from ..results import Extracted, Failed
 from ..signatures import InvalidOutputs, Signature
 from .confidence import Scorer, judged, score
 from .errors import MaxRetriesExceeded
-from .evidence import find_evidence
-from .features import features
-from .orchestrator import AgentFn, Attempt, ExtractionOrchestrator, Rejection
+from .evidence.features import features
+from .evidence.find import find_evidence
+from .json_values import cut
 from .prompt import MAX_CHARS, ExtractFallbackInputs, build, extraction_schema, settle_nulls, split_notes
-from .values import cut
+from .retry import AgentFn, Attempt, ExtractionOrchestrator, Rejection
 
 if TYPE_CHECKING:
     from sandbox.results import Variable

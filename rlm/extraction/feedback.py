@@ -13,9 +13,9 @@ from typing import Any
 
 from ..signatures.problems import Problem
 from .errors import ParseError
-from .parse import parse
-from .validation import Schema, describe
-from .values import cut, preview
+from .json_values import cut, preview
+from .parsing.find_answer import parse
+from .schema import Schema, describe
 
 MAX_SUBMISSION = 4_000
 MAX_CUT_SUBMISSION = 600

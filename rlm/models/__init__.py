@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .outlines_lm import OutlinesLM
+    from .local.lm import OutlinesLM
 
 __all__ = ["OutlinesLM"]
 
@@ -13,7 +13,7 @@ __all__ = ["OutlinesLM"]
 def __getattr__(name: str) -> Any:
     # dspy and Outlines take seconds to import, so nothing here does until it is asked for.
     if name == "OutlinesLM":
-        from .outlines_lm import OutlinesLM
+        from .local.lm import OutlinesLM
 
         return OutlinesLM
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

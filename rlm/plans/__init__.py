@@ -5,11 +5,11 @@
 `docs/plans.md` shows how one run with plans flows through these modules. `PlanEscalationDetector` also works alone.
 """
 
-from .comparing import compare, similarity
+from .candidates import compare, similarity
 from .escalation import FallbackConfig, PlanEscalationDetector
 from .json_log import JsonLog, LogError
+from .logs import PlanLogs
 from .plan import Candidate, CandidateSet, FailedThreshold, Plan, Scores, Weights
-from .plan_logs import PlanLogs
 from .settings import Judge, Operator, PlanSettings, Thresholds
 
 __all__ = [

@@ -13,13 +13,13 @@ import sandbox
 from sandbox.data import SMALL_BYTES
 
 from ..budgets import BudgetExceeded, FallbackReason, Ledger
-from ..extraction.orchestrator import Reply
-from ..models.ask import ask
-from ..repl.asking import Asker
-from ..repl.driver import Driver
-from ..repl.events import Teller
-from ..repl.past import Past
-from .plan_logs import PlanLogs
+from ..events import Teller
+from ..extraction.retry import Reply
+from ..models.client import ask
+from ..repl.llm import Asker
+from ..repl.loop import Driver
+from ..repl.replay import Past
+from .logs import PlanLogs
 from .settings import PlanSettings
 
 

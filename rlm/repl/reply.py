@@ -6,8 +6,8 @@ import ast
 import re
 from dataclasses import dataclass, field
 
-from .fences import Part, is_python, parts_of
-from .syntax import nodes_of, tree_of
+from .hints.code_facts import nodes_of, tree_of
+from .markdown import Part, is_python, parts_of
 
 # Blocks under these labels are not code to run: what a model shows, or what it makes up.
 _SHOWN = re.compile(

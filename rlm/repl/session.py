@@ -14,8 +14,8 @@ import sandbox
 from sandbox import AsyncSession, CellResult, Limits, Variable
 
 from ..history import VariableChanges
-from .calls import CallLog, Replay
-from .past import PastIteration, RecordedCall
+from .host_calls import CallLog, Replay
+from .replay import PastIteration, RecordedCall
 
 MAX_REVIVALS = 3
 AGAIN = "The kernel had ended and was started anew; the cells before were run again, so their variables are there."
@@ -31,7 +31,7 @@ _SEEN_S = 3.0
 @functools.cache
 def helper_source() -> str:
     """The source of the text helpers, for the kernel and for the prompt."""
-    return files(__package__).joinpath("text_helpers.py").read_text(encoding="utf-8")
+    return files(__package__).joinpath("kernel_helpers.py").read_text(encoding="utf-8")
 
 
 class Repl:

@@ -16,12 +16,12 @@ from sandbox.tagged import type_names, untagged
 
 from ..budgets import Ledger
 from ..extraction.feedback import REJECTED, read_value, refusal
-from ..extraction.validation import Schema
+from ..extraction.schema import Schema
 from ..signatures import InvalidOutputs, Signature, SignatureError
-from . import grounding
-from .asking import Asker
-from .converting import converted
-from .exposing import plain
+from .coercion import converted
+from .function_docs import plain
+from .hints import grounding
+from .llm import Asker
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -264,7 +264,7 @@ def wanted_type(type: Any) -> Any:
         except SignatureError as error:
             raise TypeError(f"type={type!r} is no type: {error}") from None
     if isinstance(type, list | dict):
-        from ..adapters.targets import target_of
+        from ..adapters.output_spec import target_of
 
         target_of(type)  # raises where nothing can be of that type
         return type

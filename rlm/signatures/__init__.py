@@ -1,10 +1,10 @@
 """Typed signatures: what goes into a task, what must come out of it, and what is wrong with values that do not fit."""
 
-from .checks import InvalidInputs, InvalidOutputs, InvalidValue
 from .fields import Field
+from .parser import REQUIRED, SignatureError
 from .problems import Problem
 from .signature import Signature
-from .text import REQUIRED, SignatureError
+from .validation import InvalidInputs, InvalidOutputs, InvalidValue
 
 __all__ = [
     "REQUIRED",

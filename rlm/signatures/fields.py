@@ -15,8 +15,8 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from . import type_words
-from .text import REQUIRED, SignatureError
+from . import type_names
+from .parser import REQUIRED, SignatureError
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Field:
     @property
     def nullable(self) -> bool:
         """Whether None is a value of this field."""
-        return type_words.accepts_null(self.type)
+        return type_names.accepts_null(self.type)
 
     @property
     def required(self) -> bool:
@@ -41,7 +41,7 @@ class Field:
     @property
     def type_text(self) -> str:
         """The type in words."""
-        return type_words.describe(self.type)
+        return type_names.describe(self.type)
 
     def default_value(self) -> Any:
         """What the field holds when nothing was given; a copy, so that no two runs share it."""

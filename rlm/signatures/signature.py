@@ -17,10 +17,10 @@ import pydantic
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from .checks import InvalidInputs, InvalidOutputs, check, fits, plain, preview
 from .fields import Field, Schema, allow_shadowing, check_name, make_adapter, make_model
+from .parser import REQUIRED, SignatureError, parse
 from .problems import Problem, pointer
-from .text import REQUIRED, SignatureError, parse
+from .validation import InvalidInputs, InvalidOutputs, check, fits, plain, preview
 
 # `cached_property` takes no lock since Python 3.12, and two output models of one signature would not be the same type.
 _building = threading.RLock()

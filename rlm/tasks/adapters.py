@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from .local import wrong_with
+from .errors import TaskProblem
+from .local_models import wrong_with
 from .models import ModelSpec, spec_of
-from .places import Document
-from .problems import TaskProblem
-from .schema import AdapterFile, AdapterName
+from .schema.task import AdapterFile, AdapterName
+from .yaml_document import Document
 
 
 @dataclass(frozen=True, slots=True)

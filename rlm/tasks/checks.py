@@ -6,7 +6,7 @@ import ast
 import builtins
 from collections.abc import Collection
 
-from .problems import suggestion
+from .errors import suggestion
 
 
 class CheckProblem(Exception):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from .places import Document
-from .problems import TaskProblem
-from .sections import Section
+from .errors import TaskProblem
+from .schema.section import Section
+from .yaml_document import Document
 
 if TYPE_CHECKING:
     from ..extraction.confidence import Scorer

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, get_origin
 
 from ..signatures import Field, InvalidInputs, Signature
-from .places import Document
-from .problems import TaskProblem, suggestion
-from .schema import SOURCES, FileInput, GlobInput, InputEntry, JsonInput, StdinInput, ValueInput
+from .errors import TaskProblem, suggestion
+from .schema.task import SOURCES, FileInput, GlobInput, InputEntry, JsonInput, StdinInput, ValueInput
+from .yaml_document import Document
 
 _FILES = 10_000
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..models.gauge import Limit
-from .local import is_local, weights_of
-from .schema import ModelEntry, ModelFile, ModelsFile
+from ..models.rate_limit.bucket import Limit
+from .local_models import is_local, weights_of
+from .schema.task import ModelEntry, ModelFile, ModelsFile
 
 SCRIPTED = "scripted"
 ROLES = ("main", "sub", "extraction")

@@ -12,15 +12,15 @@ from ..plans.escalation import STRATEGIES, FallbackConfig
 from ..plans.plan import Plan, Scores, Weights
 from ..plans.settings import DEFAULT_COUNT, Judge, Operator, PlanSettings, Thresholds
 from ..signatures import Signature
-from . import imports
+from . import references
 from .checks import CheckProblem, read_check
+from .errors import TaskError, TaskProblem, suggestion
 from .models import ROLES, ModelSpec, spec_of
-from .places import Document
-from .places import Path as Place
-from .plan_sections import JudgeFile, PlanFile
-from .problems import TaskError, TaskProblem, suggestion
-from .schema import PlansFile
+from .schema.plans import JudgeFile, PlanFile
+from .schema.task import PlansFile
 from .validation import dotted
+from .yaml_document import Document
+from .yaml_document import Path as Place
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class TaskPlans:
         for name, reference in self.references.items():
             where = f"{path}: plans: {reference}"
             try:
-                function = imports.fetch(folder, reference)
-            except imports.ImportProblem as error:
+                function = references.fetch(folder, reference)
+            except references.ImportProblem as error:
                 raise TaskError([TaskProblem(where, str(error))]) from error
             if not callable(function):
                 raise TaskError([TaskProblem(where, f"is no function but {type(function).__name__}")])
@@ -101,8 +101,8 @@ def plan_problems(
     for path, reference in functions:
         if reference is not None:
             try:
-                imports.look(folder, reference)
-            except imports.ImportProblem as error:
+                references.look(folder, reference)
+            except references.ImportProblem as error:
                 yield document.problem(f"{dotted(path)}: {error}", document.value_place(path))
 
 

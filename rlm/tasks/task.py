@@ -13,11 +13,11 @@ from sandbox import Limits
 from ..budgets import FallbackTrigger
 from ..plans.plan import Plan
 from ..signatures import Signature
-from . import imports
+from . import references
 from .adapters import AdapterSpec
+from .errors import TaskError, TaskProblem
 from .models import ROLES, Models, ModelSpec
 from .plans import TaskPlans
-from .problems import TaskError, TaskProblem
 
 if TYPE_CHECKING:
     from ..extraction.confidence import Scorer
@@ -88,8 +88,8 @@ class Task:
         for reference in self.tool_references:
             where = f"{self.path}: tools: {reference}"
             try:
-                tool = imports.fetch(folder, reference)
-            except imports.ImportProblem as error:
+                tool = references.fetch(folder, reference)
+            except references.ImportProblem as error:
                 raise TaskError([TaskProblem(where, str(error))]) from error
             if not callable(tool):
                 raise TaskError([TaskProblem(where, f"is no function but {type(tool).__name__}")])

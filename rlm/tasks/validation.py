@@ -10,10 +10,10 @@ from typing import Any
 import pydantic
 from pydantic_core import ErrorDetails
 
-from ..signatures.checks import preview
-from .places import Document, Path, step_into
-from .problems import TaskProblem, suggestion
-from .schema import SOURCES, ScriptFile, TaskFile, json_schema
+from ..signatures.validation import preview
+from .errors import TaskProblem, suggestion
+from .schema.task import SOURCES, ScriptFile, TaskFile, json_schema
+from .yaml_document import Document, Path, step_into
 
 _SECRET = re.compile(
     r"(?!max_)(.*[_-])?(api[_-]?key|key|token|secret|password|credentials?|authorization|bearer)", re.IGNORECASE

@@ -8,9 +8,9 @@ from typing import Any
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider
 
+from ..events import Event
 from ..history import cut_middle
-from ..repl.events import Event
-from ..traces.secrets import Scrubber
+from ..redaction import Scrubber
 from . import attributes
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.0"

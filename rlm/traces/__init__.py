@@ -6,7 +6,7 @@ for run in rlm.traces.load():
 
 from __future__ import annotations
 
-from .resuming import past
+from .resume import past
 from .runs import RunRecord, Runs, UnknownRun, find, load
 from .writer import TraceWriter
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .charted import LIMITS, Row, budget_rows, calibration_rows, call_rows, run_rows, safe, trigger_rows
+from .chart_rows import LIMITS, Row, budget_rows, calibration_rows, call_rows, run_rows, safe, trigger_rows
 
 if TYPE_CHECKING:
     import altair as alt

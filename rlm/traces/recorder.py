@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import bodies
-from .given import outline_inputs
-from .outline import outline, to_json
-from .places import WriterLock, databases, new_database
-from .progress import Progress, count, parent_of
+from ..redaction import Scrubber
+from . import blobs
+from .encoding import outline, to_json
+from .inputs import outline_inputs
+from .paths import WriterLock, databases, new_database
+from .run_index import Progress, count, parent_of
 from .schema import upgrade
-from .secrets import Scrubber
 
 if TYPE_CHECKING:
-    from ..repl.events import Event
+    from ..events import Event
 
 MAX_BYTES = 256 << 20
 """A file that is larger is not taken up again; a new one is begun."""
@@ -86,7 +86,7 @@ class Recorder:
         return made
 
     def _put(self, value: str | bytes) -> str:
-        return bodies.store(self._connection, value)
+        return blobs.store(self._connection, value)
 
     def _begin(self, event: Event, when: float) -> Progress:
         made = self._connection.execute(

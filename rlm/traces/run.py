@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import reading
-from .files import TraceFile
-from .given import restore_input
-from .outline import filled
+from . import assemble
+from .encoding import filled
+from .inputs import restore_input
+from .reader import TraceFile
 from .records import AttemptRecord, CallOnRecord, EventRecord, IterationRecord, ModelCall, Prompt, Rows
 
 COLUMNS = (
@@ -108,26 +108,26 @@ class RunRecord:
     @property
     def iterations(self) -> Rows[IterationRecord]:
         """The iterations in order, with their texts."""
-        return Rows(reading.iterations(self.events(kinds=reading.ITERATION_KINDS), self.filled))
+        return Rows(assemble.iterations(self.events(kinds=assemble.ITERATION_KINDS), self.filled))
 
     @property
     def calls(self) -> Rows[CallOnRecord]:
         """The calls from cells to the host, with their texts."""
-        return Rows(reading.calls(self.events(kinds=("call_started", "call_ended")), self.filled))
+        return Rows(assemble.calls(self.events(kinds=("call_started", "call_ended")), self.filled))
 
     @property
     def model_calls(self) -> Rows[ModelCall]:
         """The questions to models: which, how long, how many tokens, at what cost. No texts."""
-        return Rows(reading.model_calls(self.events(kinds=("model_asked", "model_answered", "model_failed"))))
+        return Rows(assemble.model_calls(self.events(kinds=("model_asked", "model_answered", "model_failed"))))
 
     @property
     def attempts(self) -> Rows[AttemptRecord]:
         """The attempts at an extraction."""
-        return Rows(reading.attempts(self.events(kinds=["extraction_attempt"]), self.filled))
+        return Rows(assemble.attempts(self.events(kinds=["extraction_attempt"]), self.filled))
 
     def prompts(self) -> Rows[Prompt]:
         """Every prompt whole, with the reply."""
-        return Rows(reading.prompts(self.events(kinds=("model_asked", "model_answered")), self.filled))
+        return Rows(assemble.prompts(self.events(kinds=("model_asked", "model_answered")), self.filled))
 
     def inputs(self) -> dict[str, Any]:
         """The inputs as they were given. Raises `NotKept` where one could not be written down."""
@@ -153,7 +153,7 @@ class RunRecord:
         return {one.name: getattr(self, one.name) for one in dataclasses.fields(self) if one.name not in hidden}
 
     def _repr_html_(self) -> str:
-        from .html import run_html
+        from .notebook_html import run_html
 
         return run_html(self)
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-from .everyday import catch_up
-from .files import EmptyFile, TraceFile
-from .places import databases, folder
+from .default_writer import catch_up
+from .paths import databases, folder
+from .reader import EmptyFile, TraceFile
 from .records import frame
 from .run import COLUMNS, RunRecord, UnknownRun, record
 from .schema import NewerFile
@@ -88,7 +88,7 @@ class Runs(Sequence[RunRecord]):
         return f"Runs({len(self)})"
 
     def _repr_html_(self) -> str:
-        from .html import runs_html
+        from .notebook_html import runs_html
 
         return runs_html(self)
 

@@ -17,11 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import places
+from . import paths
 from .recorder import OnConnect, Recorder
 
 if TYPE_CHECKING:
-    from ..repl.events import Event
+    from ..events import Event
 
 GATHER_S = 0.05
 SOON_S = 0.02
@@ -54,7 +54,7 @@ class TraceWriter:
         on_connect: OnConnect | None = None,
     ) -> None:
         """`on_problem` is told, once, why tracing stopped; without it that is logged. `on_connect` is for tests."""
-        self.folder = places.folder(home)
+        self.folder = paths.folder(home)
         self.problem: str | None = None
         """Why nothing is written any more; None while all is well."""
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import queries
-from .guard import Guard
-from .modules import BUNDLE, STATIC, bundle
-from .shelf import Shelf
-from .suite import SuiteTable
+from .bundle import BUNDLE, STATIC, bundle
+from .eval_table import SuiteTable
+from .run_cache import Shelf
+from .security import Guard
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -72,7 +72,7 @@ def application(
         return _json(queries.body(_run(shelf, request), request.path_params["digest"], start, max(start, end)))
 
     def compare(request: Request) -> Response:
-        from ..traces.differences import compare as compared
+        from ..traces.diff import compare as compared
 
         first, second = (shelf.run(request.path_params[name]) for name in ("first", "second"))
         return _json(compared(first, second).to_dict())
@@ -105,7 +105,7 @@ def _careful(answer: Callable[[Request], Response]) -> Callable[[Request], Respo
     """The same route; what is not there is said in the answer."""
     from ..evals.log import LogError
     from ..traces import UnknownRun
-    from ..traces.bodies import Missing
+    from ..traces.blobs import Missing
 
     def careful(request: Request) -> Response:
         try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import queries
-from .modules import STATIC, bundle
+from .bundle import STATIC, bundle
 
 if TYPE_CHECKING:
     from ..traces import RunRecord
@@ -106,7 +106,7 @@ def _references(value: Any) -> Iterator[str]:
 
 
 def _body(run: RunRecord, digest: str) -> dict[str, Any]:
-    from ..traces.bodies import Missing
+    from ..traces.blobs import Missing
 
     try:
         found = run.body(digest, MOST_CHARS + 1)

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rlm.repl.events import Event
+from rlm.events import Event
 from rlm.traces import RunRecord, TraceWriter
 
 KINDS = ("iteration_started", "model_answered", "cell_started", "call_ended", "cell_ended", "history")
@@ -69,7 +69,7 @@ def driver(observe: Any, log: Path, replies: list[str], pool: Any = None) -> Any
     """A run whose code calls a slow function of the host, which keeps a log of its calls."""
     from rlm.budgets import FallbackTrigger
     from rlm.models.scripted import scripted_lm
-    from rlm.repl.driver import Driver
+    from rlm.repl.loop import Driver
     from rlm.signatures import Signature
 
     def slow(step: int, n: int) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 import crash_story
 import pytest
 
-from rlm.repl.events import Event
+from rlm.events import Event
 from rlm.traces import TraceWriter, load
 
 

@@ -17,9 +17,9 @@ import pytest
 
 from rlm.budgets import FallbackTrigger
 from rlm.tasks import Overrides, Task, TaskError, json_schema, load
-from rlm.tasks.places import MAX_BYTES
-from rlm.tasks.schema import BudgetFile, SandboxFile
+from rlm.tasks.schema.task import BudgetFile, SandboxFile
 from rlm.tasks.units import parse_duration, parse_size
+from rlm.tasks.yaml_document import MAX_BYTES
 from sandbox import Limits
 
 GOOD = """\

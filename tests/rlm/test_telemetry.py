@@ -28,9 +28,9 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 import rlm.telemetry
 import sandbox
 from rlm.budgets import FallbackTrigger
+from rlm.events import Event
 from rlm.models.scripted import scripted_lm
-from rlm.repl.driver import Driver
-from rlm.repl.events import Event
+from rlm.repl.loop import Driver
 from rlm.signatures import Signature
 from rlm.telemetry.attributes import MAX_CHARS, model
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from .common_words import WORDS
 from .counting import COMPARE, COUNT
+from .custom import BadSuite, own
 from .hops import HOPS
 from .letters import LETTERS
 from .needles import NEEDLE, NEEDLE_KEYS, NEEDLE_VALUES
-from .own import BadSuite, own
 from .pairs import PAIRS
 from .suite import LONGEST, SHORTEST, Suite
 from .sums import SUMS

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .generation import Settings
+from .types import Settings
 
 Pick = Callable[[Any, bytes | None], int]
 """The next token, from the scores of all tokens; the bits say which are allowed."""

@@ -12,11 +12,11 @@ from dspy._vendor.lm15.types import StreamDeltaEvent, StreamEndEvent, StreamStar
 from dspy.clients.engines.base import validate_request
 from dspy.lm15 import Message, Request, Response, UnsupportedFeatureError, Usage
 
-from .calling import pieces
-from .chats import words_only
-from .checking import checked
+from .chat_template import words_only
+from .constraint_check import checked
 from .constraints import Constraint, from_response_format
-from .generation import Generated, LocalModel, Settings, Turns
+from .outlines_api import pieces
+from .types import Generated, LocalModel, Settings, Turns
 
 _PARAMS = frozenset({"response_format", "max_tokens", "temperature", "top_p", "top_k", "seed", "stop"})
 _PENALTIES = frozenset({"frequency_penalty", "presence_penalty"})

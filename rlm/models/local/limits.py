@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..memory import SPARE, free_memory
 from .errors import DoesNotFit, LocalModelError
-from .generation import Settings
+from .memory import SPARE, free_memory
+from .types import Settings
 
 DEFAULT_CONTEXT = 8192
 LEAST_CONTEXT = 256
@@ -82,7 +82,7 @@ def _files(weights: Path) -> list[Path]:
 
 def _is_half(file: Path) -> bool:
     """Whether all weights in a safetensors file have 16 bits. `WeightsError` where it is damaged."""
-    from ..weights.safetensors import read_header
+    from .gguf.safetensors import read_header
 
     kinds = [tensor["dtype"] for tensor in read_header(file).values()]
     return bool(kinds) and all(kind in ("BF16", "F16") for kind in kinds)

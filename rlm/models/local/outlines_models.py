@@ -12,7 +12,7 @@ from typing import Any
 
 from outlines.models import MLXLM, LlamaCpp, Transformers
 
-from .calling import NamedModel
+from .outlines_api import NamedModel
 
 
 class _Outlines(NamedModel):

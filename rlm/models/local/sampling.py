@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .decoding import Pick
-from .generation import Settings
+from .types import Settings
 
 Scores = np.ndarray[Any, Any]
 

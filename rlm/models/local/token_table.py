@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ...home import home
+from ...paths import home
 
 _FORMAT = 1
 _READ_BY = ("llguidance", "tokenizers", "transformers")

@@ -7,7 +7,7 @@ import pytest
 from adapters_models import ChatServer, Reply
 
 from rlm import settings
-from rlm.adapters import structured
+from rlm.adapters import structured_output
 
 
 @pytest.fixture(autouse=True)
@@ -17,10 +17,10 @@ def _no_price_list_from_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> Iterator[None]:
-    structured.memory.forget()
+    structured_output.memory.forget()
     settings.reset()
     yield
-    structured.memory.forget()
+    structured_output.memory.forget()
     settings.reset()
 
 

@@ -18,7 +18,7 @@ from rlm.adapters import TwoStepAdapter, ask_typed, watch_calls
 from rlm.adapters.metrics import TierMetrics
 from rlm.budgets import BudgetExceeded, FallbackTrigger, Ledger
 from rlm.extraction import MaxRetriesExceeded, ParseError
-from rlm.models.ask import ModelError
+from rlm.models.client import ModelError
 
 
 class Person(BaseModel):

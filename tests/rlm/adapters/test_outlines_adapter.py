@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 
 from rlm import OutlinesAdapter
 from rlm.adapters import watch_calls
-from rlm.adapters.streaming import StreamListener
+from rlm.adapters.stream_listener import StreamListener
 
 NOT_CHAT = "I would say it is ACME."
 CHAT = "[[ ## vendor ## ]]\nACME\n\n[[ ## total ## ]]\n3.5\n\n[[ ## completed ## ]]"

@@ -13,8 +13,8 @@ from dspy.utils.exceptions import AdapterParseError, ContextWindowExceededError,
 from pydantic import Field
 
 from rlm import OutlinesAdapter
-from rlm.adapters import ask_typed, structured
-from rlm.models.ask import ModelError
+from rlm.adapters import ask_typed, structured_output
+from rlm.models.client import ModelError
 
 GOOD = '{"vendor": "ACME", "total": 3.5}'
 PROSE = "It is ACME, and 3.50."
@@ -73,7 +73,7 @@ def test_the_way_that_works_is_found_out_once_and_remembered(serve: Any, way: st
     tried = ways_used(server.bodies)
     assert tried[-1] == way
     assert len(set(tried)) == len(tried)
-    assert structured.memory.known(lm) == way
+    assert structured_output.memory.known(lm) == way
     server.bodies.clear()
     assert ask(lm.copy(), adapter).vendor == "ACME"
     assert ways_used(server.bodies) == [way]
@@ -125,7 +125,7 @@ def test_a_schema_that_is_refused_does_not_take_the_way_from_others(serve: Any) 
         assert ask(lm, adapter, Coded).code == "ABC"
     assert ways_used(server.bodies).count("response_format") == 1  # the same schema is not tried again
     assert ask(lm, adapter).total == 3.5
-    assert structured.memory.known(lm) == "response_format"
+    assert structured_output.memory.known(lm) == "response_format"
 
 
 def test_a_server_that_refuses_two_schemas_is_not_asked_with_a_third(serve: Any) -> None:
@@ -136,7 +136,7 @@ def test_a_server_that_refuses_two_schemas_is_not_asked_with_a_third(serve: Any)
     for name in names:
         assert ask(lm, adapter, f"text -> {name}: int")[name] == 1
     assert ways_used(server.bodies).count("response_format") == 2
-    assert structured.memory.ways(lm) == []
+    assert structured_output.memory.ways(lm) == []
 
 
 def test_an_answer_that_only_needs_better_reading_is_not_asked_for_again(serve: Any) -> None:
@@ -152,7 +152,7 @@ def test_a_failure_of_the_server_is_not_taken_for_a_refusal(serve: Any) -> None:
     with pytest.raises(LMServerError):
         ask(lm, OutlinesAdapter(tiers=(3,)))
     assert len(server.bodies) == 1
-    assert len(structured.memory.ways(lm)) == 3
+    assert len(structured_output.memory.ways(lm)) == 3
 
 
 def test_a_prompt_that_is_too_long_is_not_taken_for_a_refusal(serve: Any) -> None:
@@ -168,7 +168,7 @@ def test_a_question_that_the_server_refuses_in_every_way_says_nothing_about_the_
     lm = server.lm()
     with pytest.raises(Exception, match="temperature must be 1"):
         ask(lm, OutlinesAdapter(tiers=(3,)))
-    assert len(structured.memory.ways(lm)) == 3
+    assert len(structured_output.memory.ways(lm)) == 3
 
 
 def test_an_answer_that_was_cut_off_ends_it_and_says_nothing_about_the_way(serve: Any) -> None:
@@ -177,7 +177,7 @@ def test_an_answer_that_was_cut_off_ends_it_and_says_nothing_about_the_way(serve
     with pytest.raises(AdapterParseError, match=r"cut off|not JSON"):
         ask(lm, OutlinesAdapter(tiers=(3,)))
     assert len(server.bodies) == 1
-    assert len(structured.memory.ways(lm)) == 3
+    assert len(structured_output.memory.ways(lm)) == 3
 
 
 def test_a_way_that_worked_survives_one_bad_answer(serve: Any) -> None:
@@ -187,7 +187,7 @@ def test_a_way_that_worked_survives_one_bad_answer(serve: Any) -> None:
     for _ in range(3):
         assert ask(lm, adapter).vendor == "ACME"
     assert ways_used(server.bodies) == ["response_format"] * 3 + ["words"]
-    assert structured.memory.known(lm) == "response_format"
+    assert structured_output.memory.known(lm) == "response_format"
 
 
 def test_an_open_mapping_is_not_asked_for_as_strict(serve: Any) -> None:
@@ -208,9 +208,9 @@ def test_a_single_choice_is_an_object_for_a_server(serve: Any) -> None:
 
 def test_an_engine_of_this_process_is_asked_only_for_what_it_says_it_can() -> None:
     lm = model(GOOD)
-    assert structured.memory.ways(lm) == []
+    assert structured_output.memory.ways(lm) == []
     lm.engine.supports_response_schema = True
-    assert [way.name for way in structured.memory.ways(lm)] == ["response_format"]
+    assert [way.name for way in structured_output.memory.ways(lm)] == ["response_format"]
     assert ask(lm, OutlinesAdapter(tiers=(3,))).vendor == "ACME"
     assert lm.engine.requests[0].config.response_format["schema"]["required"] == ["vendor", "total"]
 

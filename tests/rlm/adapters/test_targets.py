@@ -10,8 +10,8 @@ import dspy
 import pytest
 from pydantic import BaseModel, Field
 
-from rlm.adapters.schemas import closed, is_open, wrapped
-from rlm.adapters.targets import NoTarget, target_of, target_of_signature
+from rlm.adapters.output_spec import NoTarget, target_of, target_of_signature
+from rlm.adapters.strict_schema import closed, is_open, wrapped
 from rlm.extraction import ParseError
 from rlm.signatures import Signature
 
@@ -177,7 +177,7 @@ def test_a_type_that_cannot_be_hashed_has_a_target_all_the_same() -> None:
 
 
 def test_a_bounded_schema_is_as_strict_and_has_an_end() -> None:
-    from rlm.adapters.ending import bounded
+    from rlm.adapters.repetition import bounded
 
     schema = {
         "type": "object",

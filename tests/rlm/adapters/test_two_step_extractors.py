@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, create_m
 import rlm
 from rlm import TwoStepAdapter
 from rlm.adapters import TwoStep, TwoStepError
-from rlm.adapters.naming import adapter_named
+from rlm.adapters.registry import adapter_named
 
 A: type[BaseModel] = create_model("Item", a=(int, ...))
 B: type[BaseModel] = create_model("Item", b=(str, ...))

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import rlm.cli
-from rlm.models.connections import connections
-from rlm.models.gauge import Limit
+from rlm.models.direct.connection_pool import connections
+from rlm.models.rate_limit.bucket import Limit
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 from loopback_chat import ChatServer, Play, completion
@@ -85,7 +85,7 @@ def test_a_run_twice_costs_once(model: Any, capfd: Any, tmp_path: Path) -> None:
 
 
 def test_a_task_file_names_the_limits_of_a_model(model: Any, tmp_path: Path) -> None:
-    from rlm.running import make_model
+    from rlm.runner import make_model
     from rlm.tasks import load
 
     spec = load(tmp_path / "task.yaml").models.main

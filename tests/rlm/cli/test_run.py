@@ -19,7 +19,7 @@ import pytest
 
 import rlm.cli
 from rlm.budgets import MaxIterations
-from rlm.repl.events import Event
+from rlm.events import Event
 from rlm.results import Extracted, Failed, Submitted
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -48,7 +48,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixt
             observe(Event("run_started", "r1", {}))
             return await ending(task) if callable(ending) else ending
 
-        monkeypatch.setattr("rlm.running.run_task", run_task)
+        monkeypatch.setattr("rlm.runner.run_task", run_task)
         with pytest.raises(SystemExit) as ended:
             rlm.cli.main(["run", "task.yaml", *arguments])
         out, err = capfd.readouterr()
@@ -159,7 +159,7 @@ def test_a_view_that_fails_does_not_end_the_run(run: Any, monkeypatch: pytest.Mo
     def broken(self: Any, event: Any) -> None:
         raise ValueError("cannot draw")
 
-    monkeypatch.setattr("rlm.cli.lines.LineView.observe", broken)
+    monkeypatch.setattr("rlm.cli.progress.lines.LineView.observe", broken)
     code, out, err = run(Submitted(outputs(), 2, 0))
     assert code == 0
     assert out.startswith("Submitted")
@@ -174,7 +174,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.endswith("_API_KEY"):
             monkeypatch.delenv(name)
-    monkeypatch.setattr("rlm.cli.environment._import_litellm", lambda: None)
+    monkeypatch.setattr("rlm.cli.preflight._import_litellm", lambda: None)
 
 
 @pytest.mark.usefixtures("no_keys")

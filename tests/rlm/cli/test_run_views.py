@@ -13,13 +13,15 @@ from pydantic import BaseModel
 from rich.console import Console
 
 from rlm.budgets import MaxIterations, Usage
-from rlm.cli import ending, live, words
-from rlm.cli.kept import interrupted_result
-from rlm.cli.lines import LineView, SilentView
-from rlm.cli.live import LiveView
-from rlm.cli.state import RunState
+from rlm.cli import formatting
+from rlm.cli.interrupted import interrupted_result
+from rlm.cli.pages import result as result_page
+from rlm.cli.progress import live
+from rlm.cli.progress.lines import LineView, SilentView
+from rlm.cli.progress.live import LiveView
+from rlm.cli.progress.state import RunState
+from rlm.events import Event
 from rlm.history import REPLHistoryEntry
-from rlm.repl.events import Event
 from rlm.results import Evidence, Extracted, Failed, Submitted
 from rlm.signatures import Signature
 from rlm.tasks import Models, ModelSpec, Task
@@ -334,7 +336,7 @@ USAGE = Usage(tokens_in=1200, tokens_out=300, cost_usd=0.5, seconds=75.0, llm_ca
 
 def shown(result: Any, notice: str | None = None) -> str:
     console = Console(record=True, width=140, file=io.StringIO())
-    ending.show(console, result, iterations=3, notice=notice)
+    result_page.show(console, result, iterations=3, notice=notice)
     return console.export_text()
 
 
@@ -392,12 +394,12 @@ def test_outputs_that_were_mapped_to_something_else_are_shown() -> None:
     [(0.04, "0.0 s"), (9.94, "9.9 s"), (12.3, "12 s"), (59.6, "1:00"), (125, "2:05"), (3725, "1:02:05")],
 )
 def test_durations_in_words(seconds: float, text: str) -> None:
-    assert words.duration(seconds) == text
+    assert formatting.duration(seconds) == text
 
 
 def test_long_texts_are_cut_to_a_line() -> None:
-    assert words.one_line("a\nb  c") == "a b c"
-    assert words.one_line("x" * 500, 10) == "x" * 9 + "…"
-    assert words.one_line("x " * 5_000_000, 10).endswith("…")
-    assert words.last_line("first\nlast\n\n") == "last"
-    assert words.last_line("") == ""
+    assert formatting.one_line("a\nb  c") == "a b c"
+    assert formatting.one_line("x" * 500, 10) == "x" * 9 + "…"
+    assert formatting.one_line("x " * 5_000_000, 10).endswith("…")
+    assert formatting.last_line("first\nlast\n\n") == "last"
+    assert formatting.last_line("") == ""

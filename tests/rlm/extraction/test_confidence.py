@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm.extraction.confidence import Scorer, score
-from rlm.extraction.evidence import Findings, find_evidence
+from rlm.extraction.evidence.find import Findings, find_evidence
 from rlm.history import REPLHistoryEntry
 from sandbox.results import Variable
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 import sandbox
-from rlm.extraction.evidence import Findings, find_evidence, null_ratio
+from rlm.extraction.evidence.find import Findings, find_evidence, null_ratio
 from rlm.history import REPLHistoryEntry
 from rlm.results import Evidence
 from sandbox.results import Variable

@@ -11,7 +11,7 @@ import sandbox
 from rlm.budgets import FallbackTrigger
 from rlm.extraction.prompt import extraction_schema
 from rlm.models.scripted import scripted_lm
-from rlm.repl.driver import Driver
+from rlm.repl.loop import Driver
 from rlm.results import Extracted, Failed
 from rlm.signatures import Signature
 

@@ -13,9 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rlm.extraction import ParseError, Schema, parse
-from rlm.extraction.parse import MAX_CHARS
-from rlm.extraction.reader import read
-from rlm.extraction.strings import Unreadable
+from rlm.extraction.parsing.find_answer import MAX_CHARS
+from rlm.extraction.parsing.lenient_json import read
+from rlm.extraction.parsing.lenient_strings import Unreadable
 
 ANYTHING = Schema({})
 NUMBER = Schema({"type": "integer"})

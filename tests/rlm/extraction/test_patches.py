@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.extraction import PatchError, patches
+from rlm.extraction import PatchError
+from rlm.extraction.parsing import json_patch
 
 VALUE: dict[str, Any] = {"a": 1, "list": [1, 2, 3], "in": {"x/y": "z", "m~n": None}}
 
@@ -33,17 +34,17 @@ VALUE: dict[str, Any] = {"a": 1, "list": [1, 2, 3], "in": {"x/y": "z", "m~n": No
 )
 def test_the_operations(operation: dict[str, Any], path: str, result: Any) -> None:
     before = copy.deepcopy(VALUE)
-    assert patches.apply(VALUE, [operation])[path] == result
+    assert json_patch.apply(VALUE, [operation])[path] == result
     assert before == VALUE
 
 
 def test_the_whole_value_can_be_replaced() -> None:
-    assert patches.apply(VALUE, [{"op": "replace", "path": "", "value": [1]}]) == [1]
+    assert json_patch.apply(VALUE, [{"op": "replace", "path": "", "value": [1]}]) == [1]
 
 
 def test_a_copied_value_is_a_copy() -> None:
     patch = [{"op": "copy", "from": "/list", "path": "/b"}, {"op": "add", "path": "/b/-", "value": 4}]
-    assert patches.apply(VALUE, patch)["list"] == [1, 2, 3]
+    assert json_patch.apply(VALUE, patch)["list"] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_a_copied_value_is_a_copy() -> None:
 )
 def test_a_patch_that_does_not_apply_is_a_problem_with_words(operation: dict[str, Any], words: str) -> None:
     with pytest.raises(PatchError, match="operation 2 of the patch") as caught:
-        patches.apply(VALUE, [{"op": "test", "path": "/a", "value": 1}, operation])
+        json_patch.apply(VALUE, [{"op": "test", "path": "/a", "value": 1}, operation])
     assert words in str(caught.value)
     assert caught.value.problem.path in (operation["path"], operation.get("from"))
 
@@ -76,7 +77,7 @@ def test_a_patch_that_does_not_apply_is_a_problem_with_words(operation: dict[str
     ],
 )
 def test_a_patch_is_found_in_what_a_model_writes(text: str) -> None:
-    assert patches.find(text) == [{"op": "remove", "path": "/a"}]
+    assert json_patch.find(text) == [{"op": "remove", "path": "/a"}]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_a_patch_is_found_in_what_a_model_writes(text: str) -> None:
     ],
 )
 def test_what_is_no_patch_is_not_taken_for_one(text: str) -> None:
-    assert patches.find(text) is None
+    assert json_patch.find(text) is None
 
 
 POINTERS = st.lists(st.sampled_from(["a", "list", "in", "0", "2", "7", "-", "x~1y", "", "~2"]), max_size=3).map(
@@ -114,7 +115,7 @@ OPERATIONS = st.fixed_dictionaries(
 def test_any_patch_applies_or_says_why_not_and_leaves_the_value_alone(patch: list[dict[str, Any]]) -> None:
     before = copy.deepcopy(VALUE)
     try:
-        json.dumps(patches.apply(VALUE, patch))
+        json.dumps(json_patch.apply(VALUE, patch))
     except PatchError:
         pass
     assert before == VALUE

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.extraction import Problem, Schema, SchemaError, describe, refusal, validate_json, values
+from rlm.extraction import Problem, Schema, SchemaError, describe, json_values, refusal, validate_json
 
 USER = Schema(
     {
@@ -178,7 +178,7 @@ HOSTILE: list[Any] = [
 
 @pytest.mark.parametrize("value", HOSTILE, ids=range(len(HOSTILE)))
 def test_no_value_makes_it_raise_or_talk_at_length(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(values, "_MAX_NODES", 20_000)  # as with its real value, only sooner
+    monkeypatch.setattr(json_values, "_MAX_NODES", 20_000)  # as with its real value, only sooner
     for schema in (USER, Schema({"type": "array", "items": {"type": "boolean"}}), Schema(False)):
         assert schema.problems(value)
         answer = validate_json(value, schema)

@@ -9,8 +9,8 @@ from typing import Any
 
 import dspy
 
-from rlm.models.ask import ModelError, ask
-from rlm.models.traffic import Traffic, use
+from rlm.models.client import ModelError, ask
+from rlm.models.policy import Traffic, use
 
 
 async def main(url: str, count: int, traffic: dict[str, Any], settings: dict[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from loopback_chat import ChatServer
 
-from rlm.models.connections import connections
+from rlm.models.direct.connection_pool import connections
 
 
 @pytest.fixture(autouse=True)

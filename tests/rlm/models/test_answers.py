@@ -14,10 +14,10 @@ from loopback_chat import Play, completion
 from test_pace import asking
 
 from rlm.budgets.ledger import Remaining
-from rlm.models import traffic
-from rlm.models.answers import AnswerCache, one_run, question_of
-from rlm.models.ask import Answer, ModelError, ask
-from rlm.models.traffic import Traffic
+from rlm.models import policy
+from rlm.models.cache import AnswerCache, one_run, question_of
+from rlm.models.client import Answer, ModelError, ask
+from rlm.models.policy import Traffic
 
 TURNS = [("user", "What is 1?"), ("assistant", "one"), ("user", "And 2?")]
 
@@ -25,7 +25,7 @@ TURNS = [("user", "What is 1?"), ("assistant", "one"), ("user", "And 2?")]
 @pytest.fixture(autouse=True)
 def _nothing_in_use():
     yield
-    traffic.use(None)
+    policy.use(None)
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def path(tmp_path):
 @pytest.fixture
 def caching(path):
     def use(mode="read-write"):
-        traffic.use(Traffic(cache=str(path), cache_mode=mode))
+        policy.use(Traffic(cache=str(path), cache_mode=mode))
 
     return use
 
@@ -150,7 +150,7 @@ async def test_no_key_is_on_disk(chat, lm_for, caching, path):
     await ask(lm, TURNS)
     assert not (await ask(lm, TURNS)).cached  # an answer that repeats it is not kept
     assert (await ask(lm, TURNS)).cached
-    traffic.use(None)
+    policy.use(None)
     written = b"".join(file.read_bytes() for file in path.parent.iterdir() if file.is_file())
     assert b"ok" in written
     assert secret.encode() not in written
@@ -161,8 +161,8 @@ async def test_no_key_is_on_disk(chat, lm_for, caching, path):
 async def test_what_an_adapter_of_dspys_asks_is_paid_for_once_too(chat, lm_for, caching):
     import dspy
 
-    from rlm.adapters.calls import watch_calls
-    from rlm.adapters.typed import ask_typed
+    from rlm.adapters.call_log import watch_calls
+    from rlm.adapters.typed_query import ask_typed
 
     async def asked(*prompts):
         lm, calls = lm_for(chat.url, num_retries=0), []
@@ -193,7 +193,7 @@ async def test_scripts_are_not_kept(caching, path):
 async def test_a_broken_file_is_set_aside(chat, lm_for, caching, path, caplog, harm):
     caching()
     await ask(lm_for(chat.url), TURNS)
-    traffic.use(None)
+    policy.use(None)
     data = path.read_bytes()
     path.write_bytes(b"not a database" * 1000 if harm == "no database" else data[:4096] + b"\xff" * 8192)
     for left in path.parent.glob("*-wal"):
@@ -209,7 +209,7 @@ async def test_a_broken_file_is_set_aside(chat, lm_for, caching, path, caplog, h
 
 async def test_a_file_that_cannot_be_written_stops_nothing(chat, lm_for, tmp_path, caplog):
     (tmp_path / "file").write_text("")
-    traffic.use(Traffic(cache=str(tmp_path / "file" / "answers.sqlite"), cache_mode="read-write"))
+    policy.use(Traffic(cache=str(tmp_path / "file" / "answers.sqlite"), cache_mode="read-write"))
     for _ in range(2):
         assert (await ask(lm_for(chat.url), TURNS)).text == "ok"
     assert len(caplog.records) == 1  # said once
@@ -218,7 +218,7 @@ async def test_a_file_that_cannot_be_written_stops_nothing(chat, lm_for, tmp_pat
 async def test_an_answer_that_cannot_be_read_is_asked_for(chat, lm_for, caching, path):
     caching()
     await ask(lm_for(chat.url), TURNS)
-    traffic.use(None)
+    policy.use(None)
     with sqlite3.connect(path) as database:
         database.execute("UPDATE answers SET answer = '{\"text\": 5}'")
     database.close()
@@ -241,7 +241,7 @@ def test_processes_write_and_read_one_file_at_the_same_time(chat, path, tmp_path
 async def test_a_writer_that_is_killed_leaves_a_file_that_works(path):
     code = """
 import sys
-from rlm.models.answers import AnswerCache
+from rlm.models.cache import AnswerCache
 cache, number = AnswerCache(sys.argv[1], "read-write"), 0
 while True:
     cache.keep(b"question", number, {"text": "x" * 10000})

@@ -14,11 +14,11 @@ import pytest
 from dspy.utils.callback import BaseCallback
 from loopback_chat import USAGE, ChatServer, Play, completion
 
-from rlm.models import connection
-from rlm.models import connections as kept
-from rlm.models.ask import Answer, ModelError, ask
-from rlm.models.connections import connections
-from rlm.models.lines import line_to
+from rlm.models.client import Answer, ModelError, ask
+from rlm.models.direct import connection
+from rlm.models.direct import connection_pool as kept
+from rlm.models.direct.connection_pool import connections
+from rlm.models.direct.routing import line_to
 
 TURNS = [("user", "What is 1?"), ("assistant", "one"), ("user", "And 2? \u2603")]
 
@@ -373,7 +373,7 @@ def test_a_connection_of_a_living_loop_is_closed_there(chat, lm_for):
 
 
 def test_true_and_one_are_different_settings() -> None:
-    from rlm.models.request import config_for
+    from rlm.models.requests import config_for
 
     assert config_for({"think": 1}).extensions["think"] is not True
     assert config_for({"think": True}).extensions["think"] is True

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.models import http1
-from rlm.models.http1 import BadReply, ReplyReader
+from rlm.models.direct import http1
+from rlm.models.direct.http1 import BadReply, ReplyReader
 
 
 def reply(head: str, body: bytes = b"") -> bytes:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rlm.models.weights import embedded_gguf
+from rlm.models.local.gguf import embedded_gguf
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "local"
 

@@ -12,10 +12,10 @@ import time
 import pytest
 from loopback_chat import Play, completion, error
 
-from rlm.models import http1
-from rlm.models.ask import Backoff, ModelError, ask
-from rlm.models.connections import connections
-from rlm.models.faults import describe, read_fault
+from rlm.models.client import Backoff, ModelError, ask
+from rlm.models.direct import http1
+from rlm.models.direct.connection_pool import connections
+from rlm.models.errors import describe, read_fault
 
 KEY = "sk-very-secret-key"
 QUICK = Backoff(first=0.02)

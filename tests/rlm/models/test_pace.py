@@ -17,14 +17,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from loopback_chat import TOO_MANY, ChatServer, LimitedChat, Play, completion, error
 
-from rlm.models import boards, traffic
-from rlm.models import gauge as gauges
-from rlm.models.ask import ModelError, ask
-from rlm.models.boards import FileBoard
-from rlm.models.connections import connections
-from rlm.models.gauge import Gauge, Limit, Place
-from rlm.models.pace import Lane, Pace, TooLate, telling_waits
-from rlm.models.traffic import Traffic
+from rlm.models import policy
+from rlm.models.client import ModelError, ask
+from rlm.models.direct.connection_pool import connections
+from rlm.models.policy import Traffic
+from rlm.models.rate_limit import bucket as gauges
+from rlm.models.rate_limit import store
+from rlm.models.rate_limit.bucket import Gauge, Limit, Place
+from rlm.models.rate_limit.limiter import Lane, Pace, TooLate, telling_waits
+from rlm.models.rate_limit.store import FileBoard
 
 HERE = Path(__file__).parent
 
@@ -32,7 +33,7 @@ HERE = Path(__file__).parent
 @pytest.fixture(autouse=True)
 def _nothing_in_use():
     yield
-    traffic.use(None)
+    policy.use(None)
 
 
 def asking(url: str, processes: int, count: int, traffic: dict, **settings) -> tuple[float, list[list[str]]]:
@@ -276,7 +277,7 @@ async def test_where_no_file_can_be_written_a_process_keeps_its_own_pace(tmp_pat
 
 
 async def test_a_lock_that_is_never_given_back_is_not_waited_for_forever(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(boards, "_LOCK_S", 0.05)
+    monkeypatch.setattr(store, "_LOCK_S", 0.05)
     pace = Pace.at(tmp_path)
     await pace.do("m", "take", Limit(), 1, 1)
     (file,) = tmp_path.iterdir()
@@ -326,7 +327,7 @@ def test_nobody_fails_where_the_server_says_too_many(tmp_path):
 
 
 async def test_the_time_in_the_line_is_told_as_waited(chat, lm_for, tmp_path):
-    traffic.use(Traffic(pace=str(tmp_path)))
+    policy.use(Traffic(pace=str(tmp_path)))
     chat.plays = [Play(429, TOO_MANY, {"Retry-After": "1"}), Play()]
     answer = await ask(lm_for(chat.url, num_retries=0), [("user", "x")])
     assert answer.text == "ok"
@@ -334,7 +335,7 @@ async def test_the_time_in_the_line_is_told_as_waited(chat, lm_for, tmp_path):
 
 
 async def test_a_deadline_ends_the_waiting(chat, lm_for, tmp_path):
-    traffic.use(Traffic(pace=str(tmp_path)))
+    policy.use(Traffic(pace=str(tmp_path)))
     chat.plays = [Play(429, TOO_MANY, {"Retry-After": "30"})]
     began = time.monotonic()
     with pytest.raises(ModelError, match="slow down") as caught:
@@ -347,7 +348,7 @@ async def test_a_deadline_ends_the_waiting(chat, lm_for, tmp_path):
 
 
 async def test_a_server_that_asks_for_hours_is_not_waited_for(chat, lm_for, tmp_path):
-    traffic.use(Traffic(pace=str(tmp_path)))
+    policy.use(Traffic(pace=str(tmp_path)))
     chat.plays = [Play(429, TOO_MANY, {"Retry-After": "7200"})]
     with pytest.raises(ModelError, match="asks to wait 7,200 seconds") as caught:
         await ask(lm_for(chat.url), [("user", "x")])
@@ -355,7 +356,7 @@ async def test_a_server_that_asks_for_hours_is_not_waited_for(chat, lm_for, tmp_
 
 
 async def test_another_fault_is_tried_as_often_as_ever(chat, lm_for, tmp_path):
-    traffic.use(Traffic(pace=str(tmp_path)))
+    policy.use(Traffic(pace=str(tmp_path)))
     chat.plays = [Play(429, TOO_MANY, {"Retry-After": "0"}), Play(500, error("broken"))]
     with pytest.raises(ModelError) as caught:
         await ask(lm_for(chat.url, num_retries=0), [("user", "x")])
@@ -364,7 +365,7 @@ async def test_another_fault_is_tried_as_often_as_ever(chat, lm_for, tmp_path):
 
 
 async def test_models_of_one_name_at_two_servers_have_two_lines(lm_for, tmp_path):
-    traffic.use(Traffic(pace=str(tmp_path), limits={"openai/local": Limit(requests=1)}))
+    policy.use(Traffic(pace=str(tmp_path), limits={"openai/local": Limit(requests=1)}))
     with ChatServer() as one, ChatServer() as other:
         for server in (one, other):
             assert not (await ask(lm_for(server.url), [("user", "x")])).waited > 5
@@ -373,27 +374,27 @@ async def test_models_of_one_name_at_two_servers_have_two_lines(lm_for, tmp_path
 
 
 async def test_nothing_is_paced_where_nothing_was_said(chat, lm_for):
-    assert traffic.lane_to(lm_for(chat.url)) is None
+    assert policy.lane_to(lm_for(chat.url)) is None
     lm = lm_for(chat.url)
     lm.limit = Limit(requests=60)
-    assert traffic.lane_to(lm).limit == Limit(requests=60)
+    assert policy.lane_to(lm).limit == Limit(requests=60)
 
 
 async def test_scripts_are_paced_only_by_a_limit_of_theirs(tmp_path):
     from rlm.models.scripted import scripted_lm
 
-    traffic.use(Traffic(pace=str(tmp_path), limits={"scripted/sub": Limit(requests=1)}))
-    assert traffic.lane_to(scripted_lm(["a"])) is None
-    assert traffic.lane_to(scripted_lm(["a"], "scripted/sub")) is not None
+    policy.use(Traffic(pace=str(tmp_path), limits={"scripted/sub": Limit(requests=1)}))
+    assert policy.lane_to(scripted_lm(["a"])) is None
+    assert policy.lane_to(scripted_lm(["a"], "scripted/sub")) is not None
 
 
 @pytest.mark.parametrize("retries", [0, 3])
 async def test_what_an_adapter_of_dspys_asks_keeps_the_pace_too(chat, lm_for, tmp_path, retries):
     import dspy
 
-    from rlm.adapters.typed import ask_typed
+    from rlm.adapters.typed_query import ask_typed
 
-    traffic.use(Traffic(pace=str(tmp_path), limits={"openai/local": Limit(tokens=100_000)}))
+    policy.use(Traffic(pace=str(tmp_path), limits={"openai/local": Limit(tokens=100_000)}))
     said = completion("[[ ## answer ## ]]\n5\n\n[[ ## completed ## ]]")
     broken = [Play(500, error("broken"), {"Retry-After": "0"})] if retries else []
     chat.plays = [Play(429, TOO_MANY, {"Retry-After": "0"}), *broken, Play(body=said)]
@@ -409,12 +410,12 @@ async def test_what_an_adapter_of_dspys_asks_keeps_the_pace_too(chat, lm_for, tm
 async def test_time_in_the_line_is_no_time_of_the_run(pool, tmp_path):
     from rlm.budgets import FallbackTrigger
     from rlm.models.scripted import scripted_lm
-    from rlm.repl.driver import Driver
+    from rlm.repl.loop import Driver
     from rlm.results import Submitted
     from rlm.signatures import Signature
 
     # The second question is due after seven and a half seconds, and the run has six.
-    traffic.use(Traffic(pace=str(tmp_path), limits={"scripted/main": Limit(requests=8)}))
+    policy.use(Traffic(pace=str(tmp_path), limits={"scripted/main": Limit(requests=8)}))
     replies = ["```python\nprint(n)\n```", "```python\nSUBMIT(m=n)\n```"]
     driver = Driver(
         Signature.of("n: int -> m: int"), scripted_lm(replies), trigger=FallbackTrigger(max_duration=6.0), pool=pool

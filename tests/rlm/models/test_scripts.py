@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm.models.ask import ask
+from rlm.models.client import ask
 from rlm.models.scripted import load_script, scripted_lm
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import sandbox
+from rlm.events import Event
 from rlm.models.scripted import scripted_lm
 from rlm.plans import PlanLogs, PlanSettings
-from rlm.plans.loop import run_plans
-from rlm.repl.driver import Driver
-from rlm.repl.events import Event
-from rlm.repl.past import Past
+from rlm.plans.runner import run_plans
+from rlm.repl.loop import Driver
+from rlm.repl.replay import Past
 from rlm.signatures import Signature
 
 

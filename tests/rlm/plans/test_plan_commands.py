@@ -15,14 +15,15 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from rlm import traces
-from rlm.cli import ending, rlm
-from rlm.cli.lines import LineView
-from rlm.cli.live import LiveView
-from rlm.cli.state import RunState
+from rlm.cli import rlm
+from rlm.cli.pages import result
+from rlm.cli.progress.lines import LineView
+from rlm.cli.progress.live import LiveView
+from rlm.cli.progress.state import RunState
+from rlm.events import Event
 from rlm.plans import Plan, PlanLogs
-from rlm.plans.comparing import compare
+from rlm.plans.candidates import compare
 from rlm.plans.plan import CandidateSet, FailedThreshold, Rejection, Scores, Weights
-from rlm.repl.events import Event
 from rlm.results import Failed
 from rlm.signatures import Signature
 from rlm.tasks import TaskError, load
@@ -233,7 +234,7 @@ def test_the_ending_of_a_failure_names_what_was_rejected() -> None:
     stream = io.StringIO()
     failed = [{"metric": "confidence", "threshold": 0.8, "actual": 0.41}]
     plan = {"name": None, "rejected": [{"name": HOSTILE, "failed_thresholds": failed}], "escalations": ["e1"]}
-    ending.show(Console(file=stream, width=120), Failed("none", plan=plan), iterations=0, notice=None)
+    result.show(Console(file=stream, width=120), Failed("none", plan=plan), iterations=0, notice=None)
     assert "confidence: wanted 0.8, was 0.41" in stream.getvalue()
     assert "\x1b" not in stream.getvalue()
 

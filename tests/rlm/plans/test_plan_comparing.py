@@ -9,7 +9,7 @@ import pytest
 
 from rlm.budgets import FallbackTrigger, Ledger
 from rlm.plans import CandidateSet, Plan, Scores, Weights, compare, similarity
-from rlm.plans.comparing import without_duplicates
+from rlm.plans.candidates import without_duplicates
 from rlm.plans.shares import Shares
 
 

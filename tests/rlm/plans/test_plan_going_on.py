@@ -210,7 +210,7 @@ def test_predict_goes_on_with_a_loop_that_an_operator_has_answered(predict: Call
 
     from rlm.models.scripted import scripted_lm
     from rlm.plans import Plan, PlanLogs, PlanSettings, Thresholds
-    from rlm.plans.answers import OperatorAnswer
+    from rlm.plans.operator import OperatorAnswer
 
     settings = PlanSettings(
         (Plan("guess"),), count=1, thresholds=Thresholds(invariants=("answer == 7",)), logs=tmp_path / "logs"

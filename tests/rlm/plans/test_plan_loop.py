@@ -13,7 +13,7 @@ from plan_loops import Loop, cell
 from rlm.budgets import FallbackTrigger
 from rlm.models.scripted import scripted_lm
 from rlm.plans import FallbackConfig, Judge, Plan, Scores, Thresholds
-from rlm.plans.trying import Trial
+from rlm.plans.trial import Trial
 from rlm.results import Extracted, Failed, Submitted, from_dict
 from rlm.signatures import InvalidInputs
 from rlm.traces import TraceWriter, load

@@ -22,7 +22,7 @@ from plan_loops import Loop, cell
 from rlm.budgets import FallbackTrigger
 from rlm.cli import rlm
 from rlm.plans import FallbackConfig, LogError, Operator, Plan, PlanLogs, Scores, Thresholds
-from rlm.plans.answers import AlreadyAnswered, Answers, OperatorAnswer
+from rlm.plans.operator import AlreadyAnswered, Answers, OperatorAnswer
 from rlm.results import Failed, Submitted
 
 MakeLoop = Callable[..., Loop]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm.models.scripted import scripted_lm
-from rlm.repl.driver import Driver
+from rlm.repl.loop import Driver
 from rlm.signatures import Signature
 
 

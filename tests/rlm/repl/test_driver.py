@@ -156,7 +156,7 @@ async def test_long_output_is_cut_in_the_middle_with_a_count(make):
 
 
 async def test_a_long_conversation_is_compacted_and_the_kernel_kept(make, monkeypatch):
-    monkeypatch.setattr("rlm.repl.prompt.Conversation.__init__.__defaults__", (20_000,))
+    monkeypatch.setattr("rlm.repl.conversation.Conversation.__init__.__defaults__", (20_000,))
     made = make(["kept = 41"] + [f"print('z' * {6_000 + n})" for n in range(8)] + ["SUBMIT(answer=kept + 1)"])
     result = await made.run(doc="")
     assert result.outputs.answer == 42
@@ -409,7 +409,7 @@ async def test_an_extraction_model_that_never_answers_is_not_waited_for_without_
         async def complete(self, request):
             await asyncio.Event().wait()
 
-    monkeypatch.setattr("rlm.repl.driver.EXTRACTION_S", (0.2, 0.3))
+    monkeypatch.setattr("rlm.repl.loop.EXTRACTION_S", (0.2, 0.3))
     made = make(["n = len(doc)\nprint(n)"], trigger=FallbackTrigger(max_iterations=1))
     made.extraction.own_engine = Silent(made.extraction.own_engine)
     result = await made.run(doc="four")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dspy.utils.exceptions import ContextWindowExceededError
 
 from rlm.history import REPLHistoryEntry
-from rlm.repl.prompt import Conversation
+from rlm.repl.conversation import Conversation
 from rlm.results import Submitted
 
 

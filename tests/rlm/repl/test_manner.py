@@ -9,13 +9,13 @@ import dspy
 import pytest
 
 from rlm.budgets import FallbackTrigger
-from rlm.models.local.checking import allows
+from rlm.models.local.constraint_check import allows
 from rlm.models.local.constraints import Constraint, from_response_format
 from rlm.models.scripted import AsyncScriptedEngine, ScriptedEngine
-from rlm.repl.grounding import NOTHING, next_submit, nothing_found, own_data, repeated
-from rlm.repl.imports import with_imports
-from rlm.repl.manner import _held, manner_of
-from rlm.repl.prompt import Conversation
+from rlm.repl.conversation import Conversation
+from rlm.repl.hints.grounding import NOTHING, next_submit, nothing_found, own_data, repeated
+from rlm.repl.hints.missing_imports import with_imports
+from rlm.repl.profiles import _held, manner_of
 from rlm.repl.reply import read_reply
 from rlm.results import Extracted, Submitted
 from rlm.signatures import Signature

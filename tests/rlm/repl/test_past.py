@@ -8,7 +8,7 @@ import json
 import pytest
 
 from rlm.budgets import FallbackTrigger, Usage
-from rlm.repl.past import Past, PastIteration, RecordedCall
+from rlm.repl.replay import Past, PastIteration, RecordedCall
 from rlm.results import Extracted, Submitted
 
 pytestmark = pytest.mark.xdist_group("driver")

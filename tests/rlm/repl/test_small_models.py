@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm.budgets import FallbackTrigger
-from rlm.repl.grounding import names_read, next_submit, own_data, unseen
+from rlm.repl.hints.grounding import names_read, next_submit, own_data, unseen
 from rlm.results import Extracted, Submitted
 from rlm.signatures import Signature
 from sandbox import Variable

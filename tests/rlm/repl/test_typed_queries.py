@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm.adapters import typed
+from rlm.adapters import typed_query
 from rlm.budgets import FallbackTrigger
 from rlm.repl.tools import wanted_type
 
@@ -115,8 +115,8 @@ async def test_whatever_fails_in_a_batch_does_not_sink_the_rest(make, monkeypatc
             raise LookupError("no such page")
         return await real(lm, prompt, *rest, **options)
 
-    real = typed.ask_typed
-    monkeypatch.setattr(typed, "ask_typed", ask_typed)
+    real = typed_query.ask_typed
+    monkeypatch.setattr(typed_query, "ask_typed", ask_typed)
     code = "print(llm_batch(['odd', 'even'], type=int), llm_errors())"
     made = make([code, "SUBMIT(answer=1)"], sub={"*": "2"})
     await made.run(doc="")

@@ -13,7 +13,7 @@ from trace_scripts import SHORT
 import sandbox
 from rlm.budgets import FallbackTrigger
 from rlm.models.scripted import scripted_lm
-from rlm.repl.driver import Driver
+from rlm.repl.loop import Driver
 from rlm.signatures import Signature
 from rlm.traces import RunRecord, TraceWriter, load
 

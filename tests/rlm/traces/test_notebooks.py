@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from trace_scripts import cell
 
-from rlm.repl.events import Event
+from rlm.events import Event
 from rlm.traces import RunRecord, TraceWriter, load, plots
 
 nbformat = pytest.importorskip("nbformat")

@@ -103,7 +103,7 @@ def test_nothing_that_is_printed_can_command_a_terminal(record: Record, command:
 
 def test_the_command_imports_nothing_heavy() -> None:
     code = (
-        "import sys; import rlm.cli.runs, rlm.traces\n"
+        "import sys; import rlm.cli.commands.runs, rlm.traces\n"
         "heavy = {'dspy', 'numpy', 'pandas', 'starlette', 'litellm', 'outlines'} & set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )

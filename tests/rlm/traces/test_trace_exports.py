@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from trace_scripts import DOC, cell
 
-from rlm.repl.events import Event
+from rlm.events import Event
 from rlm.traces import RunRecord, TraceWriter, load
-from rlm.traces import notebook as notebook_module
-from rlm.traces.differences import compare
-from rlm.traces.exports import export, run_json
-from rlm.traces.pruning import prune
+from rlm.traces.diff import compare
+from rlm.traces.export import notebook as notebook_module
+from rlm.traces.export.formats import export, run_json
+from rlm.traces.prune import prune
 
 Record = Callable[..., RunRecord]
 

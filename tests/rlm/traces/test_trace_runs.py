@@ -13,9 +13,9 @@ import pytest
 from trace_scripts import DOC, SHORT, cell
 
 import sandbox
+from rlm.events import Event
 from rlm.models.scripted import scripted_lm
-from rlm.repl.driver import Driver
-from rlm.repl.events import Event
+from rlm.repl.loop import Driver
 from rlm.signatures import Signature
 from rlm.traces import RunRecord, TraceWriter, UnknownRun, load, past
 

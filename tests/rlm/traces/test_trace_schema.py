@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm.repl.events import Event
+from rlm.events import Event
 from rlm.traces import TraceWriter, load
 from rlm.traces import schema as schema_module
 from rlm.traces.schema import MIGRATIONS, VERSION, upgrade, version_of

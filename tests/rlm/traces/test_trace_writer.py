@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from rlm.repl.events import Event
+from rlm.events import Event
+from rlm.redaction import MARK, Scrubber
 from rlm.traces import TraceWriter, load
 from rlm.traces import recorder as recorder_module
 from rlm.traces import writer as writer_module
-from rlm.traces.places import writer_lives
-from rlm.traces.secrets import MARK, Scrubber
+from rlm.traces.paths import writer_lives
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_inputs_of_every_kind_come_back(writer: TraceWriter, tmp_path: Path) -> 
 
 
 def test_what_cannot_be_written_down_is_described_and_said(writer: TraceWriter, tmp_path: Path) -> None:
-    from rlm.traces.given import NotKept
+    from rlm.traces.inputs import NotKept
 
     writer(_start(inputs={"odd": object(), "fine": 1}))
     assert writer.flush(30)
@@ -332,7 +332,7 @@ def test_what_was_queued_is_written_when_the_process_ends(tmp_path: Path) -> Non
     code = """
 import sys
 from rlm.traces import TraceWriter
-from rlm.repl.events import Event
+from rlm.events import Event
 writer = TraceWriter(sys.argv[1])
 writer(Event("run_started", "e" * 12, {"inputs": {}}))
 for number in range(500):

@@ -49,7 +49,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, pool: sandbox.Pool) -> Runs:
 
 
 def serve(home: Path) -> Iterator[str]:
-    from rlm.viewer.serving import make_server
+    from rlm.viewer.server import make_server
 
     server = make_server(home)
     thread = threading.Thread(target=server.run, name="viewer")

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from rlm.evals.log import Entry
-from rlm.evals.writing import LogWriter
-from rlm.viewer.serving import make_server
+from rlm.evals.log_writer import LogWriter
+from rlm.viewer.server import make_server
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("browser")]
 

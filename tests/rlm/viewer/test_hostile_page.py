@@ -13,7 +13,7 @@ import pytest
 from conftest import serve
 from viewer_traces import ended, iteration, started, tell
 
-from rlm.repl.events import Event
+from rlm.events import Event
 from rlm.traces import load
 from rlm.viewer.export import export_page
 

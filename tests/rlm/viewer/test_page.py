@@ -13,7 +13,7 @@ import pytest
 from conftest import serve
 from viewer_traces import ended, iteration, started, tell
 
-from rlm.repl.events import Event
+from rlm.events import Event
 from rlm.traces import TraceWriter
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("browser")]

@@ -14,8 +14,8 @@ from viewer_traces import cell
 import sandbox
 from rlm.models.scripted import scripted_lm
 from rlm.plans import Operator, Plan, PlanSettings, Thresholds
-from rlm.plans.loop import run_plans
-from rlm.repl.driver import Driver
+from rlm.plans.runner import run_plans
+from rlm.repl.loop import Driver
 from rlm.results import ExecutionResult
 from rlm.signatures import Signature
 from rlm.traces import TraceWriter

@@ -19,10 +19,10 @@ from conftest import serve
 from viewer_traces import ended, iteration, started, tell
 
 from rlm.traces import UnknownRun
-from rlm.viewer.guard import host_name, is_loopback
-from rlm.viewer.modules import STATIC
-from rlm.viewer.serving import has_display, make_server
-from rlm.viewer.shelf import Shelf
+from rlm.viewer.bundle import STATIC
+from rlm.viewer.run_cache import Shelf
+from rlm.viewer.security import host_name, is_loopback
+from rlm.viewer.server import has_display, make_server
 
 RUN = "c" * 12
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import sandbox
 from rlm.budgets import FallbackTrigger
+from rlm.events import Event
 from rlm.models.scripted import scripted_lm
-from rlm.repl.driver import Driver
-from rlm.repl.events import Event
+from rlm.repl.loop import Driver
 from rlm.signatures import Signature
 from rlm.traces import TraceWriter
 

@@ -13,10 +13,10 @@ from outlines.grammars import arithmetic
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from rlm.models.local.checking import allows, checked
+from rlm.models.local.constraint_check import allows, checked
 from rlm.models.local.constraints import Constraint, constraint_of, from_response_format
 from rlm.models.local.errors import ConstraintViolated, UnsupportedConstraint
-from rlm.models.local.generation import Generated
+from rlm.models.local.types import Generated
 
 
 class Person(BaseModel):

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from rlm.models.local.checking import byte_matcher
+from rlm.models.local.constraint_check import byte_matcher
 from rlm.models.local.constraints import constraint_of
 from rlm.models.local.decoding import Decoding, Reader
-from rlm.models.local.generation import Settings
 from rlm.models.local.sampling import numpy_picker, unpacked
+from rlm.models.local.types import Settings
 
 # The first test of a process also converts and loads the weights.
 pytestmark = [pytest.mark.xdist_group("local_weights"), pytest.mark.timeout(400)]
@@ -168,7 +168,7 @@ def test_numpys_products_are_mlxs() -> None:
     mx = pytest.importorskip("mlx.core")
     from mlx import nn
 
-    from rlm.models.local.mlx_cpu import has_gpu, quicken
+    from rlm.models.local.backends.mlx_cpu import has_gpu, quicken
 
     if has_gpu():
         pytest.skip("with a GPU nothing is replaced")

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from rlm.models.local.constraints import constraint_of
-from rlm.models.local.grammars import grammar_text, lark_text
+from rlm.models.local.grammar import grammar_text, lark_text
 
 llguidance = pytest.importorskip("llguidance")
 

@@ -12,10 +12,10 @@ import pytest
 from outlines import types
 from pydantic import BaseModel
 
-from rlm.models.local import llama_segments
-from rlm.models.local.checking import byte_matcher
+from rlm.models.local.backends import llama_segments
+from rlm.models.local.constraint_check import byte_matcher
 from rlm.models.local.constraints import constraint_of
-from rlm.models.local.generation import Settings
+from rlm.models.local.types import Settings
 
 # The first test of a process also converts and loads the weights.
 pytestmark = [pytest.mark.xdist_group("local_weights"), pytest.mark.timeout(400)]

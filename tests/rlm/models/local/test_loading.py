@@ -11,9 +11,9 @@ import dspy
 import pytest
 
 from rlm.models import OutlinesLM
-from rlm.models.local import limits, loading
+from rlm.models.local import limits, load
 from rlm.models.local.errors import DoesNotFit, LocalModelError, MissingExtra, MissingModel
-from rlm.models.weights import embedded_gguf
+from rlm.models.local.gguf import embedded_gguf
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def hidden(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Hides packages, as if they were not installed."""
 
     def hide(*names: str) -> None:
-        real_import, real_find = builtins.__import__, loading.importlib.util.find_spec
+        real_import, real_find = builtins.__import__, load.importlib.util.find_spec
 
         def refuse(name: str, *rest: Any, **more: Any) -> Any:
             if name.split(".")[0] in names:
@@ -30,7 +30,7 @@ def hidden(monkeypatch: pytest.MonkeyPatch) -> Any:
 
         monkeypatch.setattr(builtins, "__import__", refuse)
         monkeypatch.setattr(
-            loading.importlib.util, "find_spec", lambda name, *rest: None if name in names else real_find(name, *rest)
+            load.importlib.util, "find_spec", lambda name, *rest: None if name in names else real_find(name, *rest)
         )
         for name in [name for name in sys.modules if name.split(".")[0] in names]:
             monkeypatch.delitem(sys.modules, name)
@@ -81,16 +81,16 @@ def test_the_backend_follows_from_the_weights_and_from_what_is_installed(
 ) -> None:
     file = tmp_path / "a.gguf"
     file.touch()
-    assert loading.choose(tmp_path) == "mlx"
+    assert load.choose(tmp_path) == "mlx"
     monkeypatch.setattr(sys, "platform", "linux")
-    assert loading.choose(file) == "llamacpp"
+    assert load.choose(file) == "llamacpp"
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert loading.choose(file) == "mlx"
+    assert load.choose(file) == "mlx"
     monkeypatch.setattr(sys, "platform", "linux")
     hidden("xllamacpp", "llama_cpp")
-    assert loading.choose(file) == "mlx"
+    assert load.choose(file) == "mlx"
     hidden("mlx", "mlx_lm")
-    assert loading.choose(tmp_path) == "transformers"
+    assert load.choose(tmp_path) == "transformers"
 
 
 def test_names_tell_weights_apart(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_names_tell_weights_apart(tmp_path: Path) -> None:
     for file, content in ((one, b"a" * 100), (other, b"b" * 100)):
         file.parent.mkdir()
         file.write_bytes(content)
-    names = {loading.name_of(one, "llamacpp"), loading.name_of(other, "llamacpp")}
+    names = {load.name_of(one, "llamacpp"), load.name_of(other, "llamacpp")}
     assert len(names) == 2
     assert all(name.startswith("llamacpp/m@") for name in names)
 

@@ -11,9 +11,10 @@ from typing import Any
 import dspy
 import pytest
 
-from rlm.models import OutlinesLM, library
+from rlm.models import OutlinesLM
+from rlm.models.local import library
 from rlm.models.local.errors import DoesNotFit, LocalModelError, MissingExtra
-from rlm.models.weights import WeightsError, embedded_gguf
+from rlm.models.local.gguf import WeightsError, embedded_gguf
 
 
 @pytest.fixture

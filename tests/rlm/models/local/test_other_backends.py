@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from rlm.models import OutlinesLM
 from rlm.models.local.constraints import constraint_of
-from rlm.models.local.generation import Settings
-from rlm.models.weights import as_mlx, embedded_gguf
+from rlm.models.local.gguf import as_mlx, embedded_gguf
+from rlm.models.local.types import Settings
 
 # The first test of a process also converts and loads the weights.
 pytestmark = [pytest.mark.xdist_group("local_weights"), pytest.mark.timeout(400)]
@@ -45,7 +45,7 @@ def test_transformers() -> None:
 
 def test_llama_cpp_python(gguf: Path) -> None:
     pytest.importorskip("llama_cpp")
-    from rlm.models.local.llama_model import llama_model
+    from rlm.models.local.backends.llama_cpp_python import llama_model
 
     lm = OutlinesLM(gguf, backend="llamacpp", max_tokens=24, context=1024)
     assert isinstance(lm.model, outlines.models.LlamaCpp)

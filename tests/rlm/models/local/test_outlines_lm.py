@@ -17,7 +17,7 @@ from outlines import types
 from pydantic import BaseModel
 
 from rlm.models import OutlinesLM
-from rlm.models.ask import ask
+from rlm.models.client import ask
 from rlm.models.local.errors import ConstraintViolated, UnsupportedConstraint
 
 # The first test of a process also converts and loads the weights.

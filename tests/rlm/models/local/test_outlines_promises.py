@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 
 from rlm.models import OutlinesLM
 from rlm.models.local.errors import ConstraintViolated
-from rlm.models.local.generation import Settings
+from rlm.models.local.types import Settings
 
 # The first test of a process also converts and loads the weights.
 pytestmark = [pytest.mark.xdist_group("local_weights"), pytest.mark.timeout(400)]

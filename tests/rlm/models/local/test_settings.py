@@ -14,7 +14,7 @@ from dspy.lm15 import Message, Request
 
 from rlm.adapters import OutlinesAdapter, ask_typed
 from rlm.models.local.engine import response_of
-from rlm.models.local.generation import Settings, seconds_queued
+from rlm.models.local.types import Settings, seconds_queued
 
 # The first test of a process also converts and loads the weights.
 pytestmark = [pytest.mark.xdist_group("local_weights"), pytest.mark.timeout(400)]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.models.local.chats import plainer, render, untemplated, words_only
-from rlm.models.local.texts import Stops
+from rlm.models.local.chat_template import plainer, render, untemplated, words_only
+from rlm.models.local.stop_sequences import Stops
 
 
 @given(

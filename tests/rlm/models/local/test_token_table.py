@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from rlm.models.local import token_table as module
 from rlm.models.local.constraints import constraint_of
-from rlm.models.local.grammars import compiled
+from rlm.models.local.grammar import compiled
 from rlm.models.local.token_table import token_table
 
 llguidance_hf = pytest.importorskip("llguidance.hf")

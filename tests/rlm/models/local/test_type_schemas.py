@@ -16,8 +16,8 @@ import pydantic
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter
 
-from rlm.adapters.targets import target_of, target_of_signature
-from rlm.models.local.checking import byte_matcher
+from rlm.adapters.output_spec import target_of, target_of_signature
+from rlm.models.local.constraint_check import byte_matcher
 from rlm.models.local.constraints import constraint_of
 from rlm.models.local.errors import UnsupportedConstraint
 

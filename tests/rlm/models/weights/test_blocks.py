@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlm.models.weights.blocks import Groups, bfloat16, bits_of, grouped, unpack
-from rlm.models.weights.gguf import FORMATS
+from rlm.models.local.gguf.blocks import Groups, bfloat16, bits_of, grouped, unpack
+from rlm.models.local.gguf.reader import FORMATS
 
 gguf = pytest.importorskip("gguf")
 quants = pytest.importorskip("gguf.quants")

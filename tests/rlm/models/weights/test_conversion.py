@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from tiny_model import write_tiny
 
-from rlm.home import home
-from rlm.models.weights import WeightsError, as_mlx, embedded_gguf
-from rlm.models.weights.folder import Form, write_folder
-from rlm.models.weights.gguf import Gguf
+from rlm.models.local.gguf import WeightsError, as_mlx, embedded_gguf
+from rlm.models.local.gguf.mlx_folder import Form, write_folder
+from rlm.models.local.gguf.reader import Gguf
+from rlm.paths import home
 
 pytest.importorskip("mlx_lm")
 pytestmark = pytest.mark.xdist_group("mlx")
@@ -63,7 +63,7 @@ def test_rows_of_rotated_heads_go_where_mlx_expects_them(tmp_path: Path) -> None
     config = json.loads((folder / "config.json").read_text())
     weights = dict(mx.load(str(folder / "model.safetensors")).items())
     with Gguf(source) as gguf:
-        from rlm.models.weights.blocks import Groups, unpack
+        from rlm.models.local.gguf.blocks import Groups, unpack
 
         for ours, theirs in (("attn_q", "q_proj"), ("attn_k", "k_proj")):
             tensor = gguf.tensors[f"blk.0.{ours}.weight"]
@@ -113,7 +113,7 @@ def test_two_processes_convert_a_model_once(tmp_path: Path, own_home: Path) -> N
     source = write_tiny(tmp_path / "tiny.gguf")
     code = textwrap.dedent(f"""
         from pathlib import Path
-        from rlm.models.weights import as_mlx
+        from rlm.models.local.gguf import as_mlx
         told = []
         print(as_mlx(Path({str(source)!r}), progress=lambda done, total: told.append(done)), len(told) > 0)
     """)
@@ -128,7 +128,7 @@ def test_a_killed_conversion_leaves_no_model_and_no_lock(tmp_path: Path, own_hom
     code = textwrap.dedent(f"""
         import os, signal
         from pathlib import Path
-        from rlm.models.weights import as_mlx
+        from rlm.models.local.gguf import as_mlx
         as_mlx(Path({str(source)!r}), progress=lambda done, total: done and os.kill(os.getpid(), signal.SIGKILL))
     """)
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL

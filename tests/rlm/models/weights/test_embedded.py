@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rlm.models.weights import WeightsError, embedded, embedded_gguf
+from rlm.models.local import embedded
+from rlm.models.local.gguf import WeightsError, embedded_gguf
 
 
 def test_the_installed_file_is_the_one_that_was_tested() -> None:

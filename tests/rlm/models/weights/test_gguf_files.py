@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tiny_model import write_tiny
 
-from rlm.models.library import examine
-from rlm.models.weights import WeightsError
-from rlm.models.weights.gguf import Gguf
+from rlm.models.local.gguf import WeightsError
+from rlm.models.local.gguf.reader import Gguf
+from rlm.models.local.library import examine
 
 
 def test_fields_and_tensors_are_read(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The worker side of a batch: what runs in each process."""

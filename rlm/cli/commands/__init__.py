@@ -1,0 +1,1 @@
+"""The commands of `rlm`, one module each."""

@@ -1,0 +1,29 @@
+"""`rlm check`: everything that `rlm run` does before it starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..options import overrides, task_options
+
+
+@click.command("check", short_help="Say what is wrong with a task file, without running it.")
+@task_options
+def command(task_file: str, **options: Any) -> None:
+    """Say what is wrong with a task file, all of it at once, with line, column and the fix.
+
+    No model is asked and no code runs, but for the module of a signature class, which is imported.
+    Files that are inputs are read; standard input is not.
+
+    \b
+    Example:
+      rlm check task.yaml
+      rlm check task.yaml -i doc=@report.txt
+    """
+    from ...tasks import load
+    from ..formatting import summary
+
+    task = load(task_file, overrides(options), read_stdin=None)
+    click.echo(f"{task_file} is fine: {summary(task)}")

@@ -1,0 +1,96 @@
+"""`rlm doctor`: what works on this machine. The sandbox's own findings, and what models need besides."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from .. import exit_codes, preflight
+
+if TYPE_CHECKING:
+    from sandbox.doctor import Check
+
+
+@click.command("doctor", short_help="Say what works on this machine, and how to get the rest.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@click.pass_context
+def command(ctx: click.Context, /, as_json: bool) -> None:
+    """Say which isolation runs here, whether models can be asked, and how to get what is missing.
+
+    Exit code 4: code cannot be run safely here. Keys are named, never shown.
+
+    \b
+    Example:
+      rlm doctor
+      rlm doctor --json
+    """
+    from rich.console import Console
+
+    from sandbox import doctor
+
+    report, checks = doctor.examine()
+    works = report.tier is not None and checks[0].ok
+    checks = (*checks, *_for_models())
+    if as_json:
+        click.echo(json.dumps(doctor.as_dict(report, checks), indent=2))
+    else:
+        doctor.render(Console(file=sys.stdout), report, checks)
+    ctx.exit(exit_codes.ANSWERED if works else exit_codes.ENVIRONMENT)
+
+
+def _for_models() -> tuple[Check, ...]:
+    import importlib.metadata
+
+    from sandbox.doctor import Check
+
+    try:
+        dspy = Check("dspy", True, f"dspy {importlib.metadata.version('dspy')}")
+    except importlib.metadata.PackageNotFoundError:
+        dspy = Check("dspy", False, "not installed: no model can be asked", exit_codes.missing_package_advice())
+    names = preflight.keys_set()
+    if names:
+        keys = Check("API keys", True, f"set: {', '.join(names)} (values are not read here)")
+    else:
+        advice = "export OPENAI_API_KEY=..., or the variable of your provider; scripted tasks need none"
+        keys = Check("API keys", False, "no variable is set that looks like one", advice)
+    return dspy, keys, *_for_local_models()
+
+
+def _for_local_models() -> tuple[Check, ...]:
+    from sandbox.doctor import Check
+
+    from ...models.local.gguf import WeightsError, embedded_gguf
+    from ...models.local.library import backends, choose, examine, free_memory
+
+    found = [backend for backend in backends() if backend.installed]
+    if found:
+        names = ", ".join(f"{backend.package} {backend.version}" for backend in found)
+        local = Check("local models", True, f"run with {names}")
+    else:
+        extra = "mlx" if sys.platform == "darwin" else "llamacpp"
+        local = Check(
+            "local models", False, "nothing is installed that runs them", f"pip install 'rlm-kernel[{extra}]'"
+        )
+    try:
+        path = embedded_gguf()
+        backend, problem = choose(examine(path))
+        embedded = Check(
+            "embedded model", backend is not None, f"{path.name}, runs with {backend}" if backend else problem or ""
+        )
+    except WeightsError as error:
+        what, _, advice = str(error).partition("; ")
+        embedded = Check("embedded model", False, what, advice)
+    free = free_memory()
+    if free is None:
+        return local, embedded
+    room = Check("memory", True, f"{free / 1e9:.1f} GB free: models up to about {_billions(free)} at 4 bits a weight")
+    return local, embedded, room
+
+
+def _billions(free: int) -> str:
+    """How many weights fit: 0.6 bytes each with their scales, and a fifth of the memory is left for everything else."""
+    weights = max(0.0, free * 0.8 - 0.5e9) / 0.6 / 1e9
+    return f"{weights:.0f} billion weights" if weights >= 2 else f"{weights:.1f} billion weights"

@@ -1,0 +1,40 @@
+"""`rlm eval compare`: whether one log is better than another, or only luckier."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from ..eval_options import LogType, read
+
+
+@click.command("compare", short_help="Compare two logs.")
+@click.argument("first", type=LogType(), metavar="A")
+@click.argument("second", type=LogType(), metavar="B")
+@click.option("--resamples", type=click.IntRange(100), default=10_000, show_default=True, help="How many resamples.")
+@click.option("--seed", type=int, default=0, show_default=True, help="What the resamples are drawn from.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(first: Path, second: Path, resamples: int, seed: int, as_json: bool) -> None:
+    """Compare two logs on the samples that both have: how much better B is, within which interval, and where.
+
+    \b
+    Example:
+      rlm eval compare direct with-repl
+      rlm eval compare before after --json | jq .all
+    """
+    from ...evals.compare import compare
+    from ...evals.log import LogError
+
+    try:
+        found = compare(read(first), read(second), seed=seed, resamples=resamples)
+    except LogError as error:
+        raise click.UsageError(str(error)) from None
+    if as_json:
+        click.echo(json.dumps(found.to_dict()))
+        return
+    from ..pages.eval_comparison import comparison_page
+    from ..pages.evaluation import show
+
+    show(comparison_page(found, resamples))

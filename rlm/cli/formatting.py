@@ -1,0 +1,134 @@
+"""Things in words, for people: text without control characters, durations, counts, values, tasks."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..budgets import Usage
+    from ..tasks import Task
+    from .progress.state import Iteration
+
+# What could move a cursor, ring, recolour or reverse the text of a terminal. Models and their code are not trusted.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """A text that is safe to print: what is not visible is spelled out. Lines and tabs stay."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text.replace("\r\n", "\n"))
+
+
+def one_line(text: str, width: int = 80) -> str:
+    """A text in one line of at most so many characters."""
+    line = " ".join(clean(text[: 20 * width]).split())
+    return line if len(line) <= width and len(text) <= 20 * width else line[: width - 1] + "…"
+
+
+def last_line(text: str, width: int = 80) -> str:
+    """The last line of a text that says anything."""
+    lines = [line for line in text[-20 * width :].splitlines() if line.strip()]
+    return one_line(lines[-1], width) if lines else ""
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `12 s`, `2:05`, `1:02:05`."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    if seconds < 59.5:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 call`, `1,200 calls`."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def money(cost_usd: float) -> str:
+    """`$1.20`, `$0.0042`."""
+    return f"${cost_usd:.2f}" if cost_usd >= 1 else f"${cost_usd:.4f}"
+
+
+def value_text(value: Any) -> str:
+    """An output as people read it: text as it is, everything else as JSON."""
+    if isinstance(value, str):
+        return clean(value)
+    short = json.dumps(value, ensure_ascii=False)
+    return clean(short if len(short) <= 72 else json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def usage_text(usage: Usage, iterations: int | None = None) -> str:
+    """What a run used, in one line."""
+    parts = [] if iterations is None else [count(iterations, "iteration")]
+    parts.append(count(usage.llm_calls, "LLM call") + " from the code")
+    if usage.tokens:
+        parts.append(f"{usage.tokens_in:,} tokens read, {usage.tokens_out:,} written")
+    if usage.cost_usd is not None:
+        unknown = f" (not counting {count(usage.unpriced_calls, 'call')})" if usage.unpriced_calls else ""
+        parts.append(money(usage.cost_usd) + unknown)
+    if usage.cached_calls:
+        parts.append(count(usage.cached_calls, "answer") + " from the cache")
+    return " · ".join([*parts, duration(usage.seconds)])
+
+
+def facts_of(one: Iteration) -> str:
+    """`3 lines, 1 call, 0.4 s`."""
+    if not one.code:
+        return "no code"
+    calls = f", {count(len(one.calls), 'call')}" if one.calls else ""
+    return f"{count(len(one.code.splitlines()), 'line')}{calls}, {duration(one.seconds)}"
+
+
+def signature_text(task: Task) -> str:
+    """`doc: str -> answer: int`."""
+    sides = (", ".join(f"{one.name}: {one.type_text}" for one in side) for side in _sides(task))
+    return " -> ".join(sides)
+
+
+def inputs_text(task: Task) -> str:
+    """`doc (48,211 characters), n (5)`."""
+    return ", ".join(f"{name} ({_size(value)})" for name, value in task.inputs.items()) or "none"
+
+
+def models_text(task: Task) -> str:
+    """Which model does what; a script is called a script."""
+    main = task.models.main
+    return ", ".join([str(main), *(f"{role} {spec}" for role, spec in task.asked.items() if spec != main)])
+
+
+def script_notice(task: Task) -> str | None:
+    """What has to be said where there is no model."""
+    roles = task.asked
+    scripts = {role: spec.scripted.name for role, spec in roles.items() if spec.scripted is not None}
+    if not scripts:
+        return None
+    names = ", ".join(dict.fromkeys(scripts.values()))
+    if len(scripts) == len(roles):
+        return f"The model is scripted: its replies were written in advance ({names}). No model is asked."
+    asked = ", ".join(f"{role} is {spec}" for role, spec in roles.items() if role not in scripts)
+    return f"Partly scripted: what {' and '.join(scripts)} say was written in advance ({names}). A real model: {asked}."
+
+
+def summary(task: Task) -> str:
+    """A task in one line."""
+    limits = task.trigger
+    budget = f"at most {count(limits.max_iterations, 'iteration')}, {duration(limits.max_duration)}"
+    return f"{signature_text(task)}; {models_text(task)}; {budget}"
+
+
+def _sides(task: Task) -> tuple[Any, Any]:
+    return task.signature.inputs, task.signature.outputs
+
+
+def _size(value: Any) -> str:
+    if isinstance(value, str):
+        return (
+            count(len(value), "character") if len(value) > 40 else one_line(json.dumps(value, ensure_ascii=False), 44)
+        )
+    if isinstance(value, list | tuple | set | dict):
+        return count(len(value), "item")
+    return one_line(str(value), 40)

@@ -1,0 +1,52 @@
+"""Making a local model ready to be loaded: it is there, something here runs it, and it is in the form it is run in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .exit_codes import EnvironmentProblem
+
+
+def prepare(weights: Path | None, backend: str | None = None) -> str:
+    """The backend that will run a model. What has to be converted is converted now; standard error shows the progress.
+
+    None is the embedded model. `EnvironmentProblem` or `WeightsError` where it cannot be run here.
+    """
+    from ..models.local.gguf import as_mlx, embedded_gguf
+    from ..models.local.library import choose, examine
+
+    path = weights or embedded_gguf()
+    facts = examine(path)
+    chosen, problem = choose(facts, backend)
+    if chosen is None:
+        raise EnvironmentProblem(f"{path.name} cannot be run here: {problem}")
+    if chosen == "mlx" and facts.is_gguf:
+        with _progress(f"Converting {path.name} for MLX, once") as progress:
+            as_mlx(path, progress=progress)
+    return chosen
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar in a terminal, one line elsewhere; nothing at all unless there is something to do."""
+    if not sys.stderr.isatty():
+        yield _line(what)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, visible=False)
+        yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)
+
+
+def _line(what: str) -> Callable[[int, int], None]:
+    def say(done: int, total: int) -> None:
+        if done == 0:
+            print(f"{what} ({total / 1e6:,.0f} MB)...", file=sys.stderr, flush=True)  # noqa: T201
+
+    return say

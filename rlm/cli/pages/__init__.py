@@ -1,0 +1,1 @@
+"""Pages printed in the terminal: results, recorded runs, evaluations, calibrators."""

@@ -1,0 +1,141 @@
+"""A calibrator for people, in a terminal: before and after, what accepting costs, and which evidence counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from ..formatting import count
+from .tables import fits, table_of
+
+if TYPE_CHECKING:
+    from ...calibration import Calibrator, Report
+    from ...calibration.bootstrap import Difference
+    from ...calibration.scored import Level
+
+_HELD_OUT = "on held-out samples"
+_COVERAGES = (0.25, 0.5, 0.75, 1.0)
+_WEIGHTS = 8
+
+
+def page(report: Report, errors: Sequence[float], out: str, plot: str | None) -> RenderableType:
+    """Everything that `rlm eval calibrate` has to say."""
+    verdict = Text("accepted", "bold green") if report.accepted else Text("refused", "bold red")
+    parts: list[RenderableType] = [
+        Rule(Text.assemble(("Calibrator", "bold"), " · ", verdict), align="left", style="dim"),
+        _Measures(report),
+        Text(""),
+        Text.assemble("From fields to the whole answer: ", (report.way, "bold"), f" ({_ways(report)})"),
+        _said("Brier score of fields", report.fields),
+        _said("Brier score of answers", report.answers),
+        Text(""),
+    ]
+    if report.calibrator is None:
+        parts.append(
+            Text("Nothing was written: on samples that it had not seen, it is no better beyond chance.", "red")
+        )
+        parts.append(Text("More samples may change that; so may models whose errors leave evidence.", "dim"))
+    else:
+        parts += [_rules(report.calibrator, errors), Text(""), _evidence(report.calibrator), Text("")]
+        parts.append(Text(f"Written to {out}. In a task file: `confidence: {{calibrator: {out}}}`."))
+    if plot is not None:
+        parts.append(Text(f"Drawn in {plot}."))
+    return Group(*parts)
+
+
+class _Measures:
+    """The measures before and after, of fields and of answers. In a narrow terminal, coverage is a table of its own."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        names, measured, errors = self._columns()
+        whole = {**names, **measured, **{f"error at {share}": cells for share, cells in errors.items()}}
+        if fits(whole, options.max_width):
+            yield table_of(whole, left=names)
+            return
+        yield table_of({**names, **measured}, left=names)
+        yield Text("")
+        yield table_of({"error at a coverage of": names[_HELD_OUT], **errors}, left=("error at a coverage of",))
+
+    def _columns(self) -> tuple[dict[str, list[Text]], dict[str, list[Text]], dict[str, list[Text]]]:
+        """What is measured, how good it is, and how much of what is accepted is wrong."""
+        report, rows = self._report, []
+        for level in ("fields", "answers"):
+            before: Level = getattr(report.before, level)
+            shown = count(len(before.scores), level[:-1])
+            right = f"{shown}, {sum(before.rights) / len(before.rights):.0%} right"
+            rows.append((Text(right, "bold"), [Text("")] * (3 + len(_COVERAGES))))
+            rows.append((Text("  formula"), [Text(one) for one in _row(before)]))
+            for method, scored in report.methods.items():
+                style = "bold" if method == report.method else "dim"
+                rows.append((Text(f"  {method}", style), [Text(one, style) for one in _row(getattr(scored, level))]))
+        heads = ("ECE", "Brier", "AUROC", *(f"{share:.0%}" for share in _COVERAGES))
+        columns = [(head, [cells[at] for _, cells in rows]) for at, head in enumerate(heads)]
+        return {_HELD_OUT: [name for name, _ in rows]}, dict(columns[:3]), dict(columns[3:])
+
+
+def _row(level: Level) -> list[str]:
+    from ...calibration.metrics import risk_at, risk_coverage
+
+    measured, curve = level.measures(), risk_coverage(level.scores, level.rights)
+    auroc = "-" if measured.auroc is None else f"{measured.auroc:.3f}"
+    risks = [f"{risk_at(curve, share):.1%}" for share in _COVERAGES]
+    return [f"{measured.ece:.3f}", f"{measured.brier:.3f}", auroc, *risks]
+
+
+def _ways(report: Report) -> str:
+    return "Brier " + ", ".join(f"{way} {loss:.3f}" for way, loss in report.ways.items())
+
+
+def _said(what: str, difference: Difference) -> Text:
+    return Text.assemble(
+        f"{what}: ",
+        (f"{difference.mean:+.3f}", "bold green" if difference.improved else "bold red"),
+        f" (95% interval {difference.low:+.3f} to {difference.high:+.3f}; below zero is better)",
+    )
+
+
+def _rules(calibrator: Calibrator, errors: Sequence[float]) -> Table:
+    from ...calibration import NoRule
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("accept_at error", "threshold", "accepts", "wrong", "at most"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for error in errors:
+        try:
+            rule = calibrator.accepting(error).rule
+        except NoRule:
+            table.add_row(f"{error:.0%}", "none", "-", "-", "-", style="dim")
+            continue
+        assert rule is not None
+        cells = (f"{rule.threshold:.2f}", f"{rule.coverage:.0%}", f"{rule.seen:.1%}", f"{rule.bound:.1%}")
+        table.add_row(f"{error:.0%}", *cells)
+    return table
+
+
+def _evidence(calibrator: Calibrator) -> Table:
+    from ...calibration import FEATURES
+    from ...calibration.logistic import Logistic
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    curve = calibrator.curve
+    if not isinstance(curve, Logistic):
+        table.add_column("formula", justify="right")
+        table.add_column("right", justify="right")
+        for score, p in curve.points:
+            table.add_row(f"{score:.2f}", f"{p:.2f}")
+        return table
+    table.add_column("odds", justify="right", no_wrap=True)
+    table.add_column("where")
+    strongest = sorted(curve.weights.items(), key=lambda one: -abs(one[1]))[:_WEIGHTS]
+    for name, weight in sorted(strongest, key=lambda one: -one[1]):
+        times = 2.718281828 ** abs(weight)
+        table.add_row(f"{'x' if weight > 0 else '/'}{times:.3g}", FEATURES[name])
+    return table

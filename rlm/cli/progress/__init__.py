@@ -1,0 +1,1 @@
+"""Progress of runs, batches and evaluations in the terminal."""

@@ -1,0 +1,93 @@
+"""The view of a run where there is no terminal: a line for each thing that matters, with the time since the start."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from ...tasks import Task
+from ..console import lead_nowhere
+from ..formatting import (
+    clean,
+    duration,
+    facts_of,
+    inputs_text,
+    last_line,
+    models_text,
+    one_line,
+    script_notice,
+    signature_text,
+)
+from ..pages.plans import plan_lines
+from .state import Event, Iteration, RunState
+
+
+class LineView:
+    """Writes lines to a stream."""
+
+    def __init__(self, stream: TextIO, state: RunState) -> None:
+        self.stream, self.state = stream, state
+
+    def start(self, task: Task) -> None:
+        """Say what is about to run."""
+        self._write(f"task    {signature_text(task)}", f"inputs  {inputs_text(task)}", f"model   {models_text(task)}")
+        notice = script_notice(task)
+        if notice:
+            self._write(notice)
+
+    def observe(self, event: Event) -> None:
+        """Take in an event. Called from any thread."""
+        with self.state.lock:
+            if self.state.take(event):
+                line = self._line(event)
+                if line:
+                    self._write(f"{duration(self.state.seconds()):>7}  {line}")
+
+    def stop(self) -> None:
+        """Nothing to take away."""
+
+    def _line(self, event: Event) -> str:
+        data, state = event.data, self.state
+        match event.kind:
+            case "run_started":
+                return f"run {state.run_id}"
+            case "cell_ended":
+                return iteration_text(state.iterations[-1])
+            case "history" if not state.in_cell:
+                return iteration_text(state.iterations[-1])
+            case "trigger_fired":
+                return f"{state.reason}: extracting"
+            case "extraction_attempt":
+                number, problems = state.attempts[-1]
+                return f"extraction, attempt {number}" + (f": {one_line('; '.join(problems), 160)}" if problems else "")
+            case "run_ended":
+                return f"{data.get('ending', 'ended')}"
+        return plan_lines(event)
+
+    def _write(self, *lines: str) -> None:
+        try:
+            self.stream.write("".join(clean(line) + "\n" for line in lines))
+            self.stream.flush()
+        except OSError:  # nobody reads it any more; the run goes on
+            lead_nowhere(self.stream.fileno())
+
+
+def iteration_text(one: Iteration) -> str:
+    """An iteration that is over, in one line."""
+    return f"iteration {one.number} {'ok' if one.success else 'failed'} ({facts_of(one)}) {last_line(one.output)}"
+
+
+class SilentView:
+    """Shows nothing; the state is kept all the same."""
+
+    def __init__(self, state: RunState) -> None:
+        self.state = state
+
+    def start(self, task: Task) -> None:
+        """Say nothing."""
+
+    def observe(self, event: Event) -> None:
+        """Take in an event. Called from any thread."""
+        self.state.take(event)
+
+    def stop(self) -> None:
+        """Nothing to take away."""

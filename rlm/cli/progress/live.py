@@ -1,0 +1,224 @@
+"""The live view of a run on a terminal: the code that runs, the calls in flight, what is left of the budget."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import Counter
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from ...tasks import Task
+from ..formatting import (
+    clean,
+    count,
+    duration,
+    facts_of,
+    inputs_text,
+    last_line,
+    models_text,
+    money,
+    one_line,
+    script_notice,
+    signature_text,
+)
+from ..pages.plans import plan_lines
+from .state import Call, Event, Iteration, RunState
+
+_PHASES = {
+    "starting": "starting a kernel",
+    "asking": "asking the model",
+    "reading": "reading its reply",
+    "running": "running the code",
+    "thinking": "done",
+    "extracting": "extracting the outputs",
+    "escalated": "all plans were rejected",
+    "ended": "done",
+}
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_PER_SECOND = 8
+_CALLS = 5
+_BAR = 8
+_ECHO = 4
+"""Columns that stay free behind the last line: a ^C that the terminal shows there must not begin another line."""
+
+
+class LiveView:
+    """Draws a run while it goes on. Iterations that are over stay above as one line each."""
+
+    def __init__(self, console: Console, state: RunState) -> None:
+        self.console, self.state = console, state
+        self._live = Live(_Frame(state), console=console, auto_refresh=False, transient=True, vertical_overflow="crop")
+        # One at a time draws or prints: each takes away as many lines as the last one drew.
+        self._drawing = threading.Lock()
+        self._over = threading.Event()
+        self._painter = threading.Thread(target=self._paint, daemon=True, name="rlm-live")
+
+    def start(self, task: Task) -> None:
+        """Say what is about to run, and begin to draw."""
+        self.console.print(header(task))
+        self._live.start()
+        self._painter.start()
+
+    def observe(self, event: Event) -> None:
+        """Take in an event. Called from any thread."""
+        with self.state.lock:
+            line = self._line(event) if self.state.take(event) else None
+        # Outside of the lock: printing waits for the picture, and drawing the picture waits for the lock.
+        if line is not None:
+            with self._drawing:
+                self.console.print(line)
+
+    def _paint(self) -> None:
+        while not self._over.wait(1 / _PER_SECOND):
+            with self._drawing:
+                self._live.refresh()
+
+    def _line(self, event: Event) -> Text | None:
+        """What stays on the terminal of an event, if anything."""
+        width = self.console.width
+        match event.kind:
+            case "cell_ended":
+                return iteration_line(self.state.iterations[-1], width)
+            case "history" if not self.state.in_cell:
+                return iteration_line(self.state.iterations[-1], width)
+            case "trigger_fired":
+                return Text(f"! {clean(self.state.reason)}: extracting", "yellow")
+            case "extraction_attempt" if self.state.attempts[-1][1]:
+                number, problems = self.state.attempts[-1]
+                return Text(f"✗ extraction {number}: {one_line('; '.join(problems), width - 20)}", "red")
+        lines = plan_lines(event)
+        return Text(lines, "magenta") if lines else None
+
+    def stop(self) -> None:
+        """Take the picture away; what was printed stays."""
+        self._over.set()
+        if self._painter.is_alive():
+            self._painter.join()
+        self._live.stop()
+
+
+class _Frame:
+    """The picture of a state, drawn anew each time it is asked for."""
+
+    def __init__(self, state: RunState) -> None:
+        self.state = state
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield frame(self.state, options.max_width, console.height)
+
+
+def header(task: Task) -> RenderableType:
+    """What is about to run."""
+    lines = Table.grid(padding=(0, 2))
+    lines.add_column(style="dim", no_wrap=True)
+    lines.add_column(overflow="fold")
+    lines.add_row("task", Text(clean(signature_text(task))))
+    lines.add_row("inputs", Text(clean(inputs_text(task))))
+    lines.add_row("model", Text(clean(models_text(task))))
+    notice = script_notice(task)
+    return Group(lines, *([Text(notice, "yellow")] if notice else []), Text(""))
+
+
+def iteration_line(one: Iteration, width: int) -> Text:
+    """An iteration that is over, in one line."""
+    line = Text.assemble(("✓", "green") if one.success else ("✗", "red"))
+    line.append(f" {one.number:>2}  ", "bold")
+    facts = facts_of(one)
+    line.append(f"{facts:<28}", "dim")
+    said = "SUBMIT" if one.submitted else last_line(one.output, max(20, width - 40))
+    line.append(" " + said, "" if one.success else "red")
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+def frame(state: RunState, width: int, height: int) -> RenderableType:
+    """The moving part of the view."""
+    with state.lock:
+        shown = list(state.calls.items())[: max(1, min(_CALLS, height - 12))]
+        calls, gauges = _calls(state, shown, width), _gauges(state, width)
+        room = max(3, min(24, height - len(shown) - 8))
+        return Group(_code(state, width, room), *calls, gauges)
+
+
+def _code(state: RunState, width: int, room: int) -> RenderableType:
+    spin = _SPINNER[int(state.clock() * 8) % len(_SPINNER)]
+    title = Text(f" {spin} ", "cyan")
+    if state.iteration:
+        title.append(f"iteration {state.iteration} · ", "bold")
+    title.append(f"{_PHASES.get(state.phase, state.phase)}, {duration(state.seconds_in_phase())} ")
+    lines = clean(state.code).splitlines()
+    hidden = max(0, len(lines) - room)
+    shown = "\n".join(line[: max(10, width - 4)] for line in lines[:room])
+    style = "cyan" if state.phase == "running" else "dim"
+    body: RenderableType = Syntax(shown, "python", theme="ansi_dark", background_color="default") if shown else Text("")
+    note = Text(f" {count(hidden, 'more line')} ", "dim") if hidden else None
+    return Panel(body, title=title, title_align="left", border_style=style, subtitle=note, subtitle_align="right")
+
+
+def _calls(state: RunState, shown: list[tuple[Any, Call]], width: int) -> list[RenderableType]:
+    if not shown:
+        return []
+    asked = Counter(state.questions.values())
+    grid = Table.grid(padding=(0, 1))
+    for style in ("magenta", "dim", ""):
+        grid.add_column(no_wrap=True, style=style)
+    for number, call in shown:
+        name = f"{call.name}, {asked[number]:,} in flight" if asked[number] > 1 else call.name
+        taken = duration(state.clock() - call.since)
+        grid.add_row(f" ⇄ {clean(name)}", f"{taken:>6}", Text(one_line(call.preview, max(10, width - len(name) - 16))))
+    if len(state.calls) > len(shown):
+        grid.add_row(f"   and {len(state.calls) - len(shown):,} more", "", "")
+    return [grid]
+
+
+def _gauges(state: RunState, width: int) -> RenderableType:
+    """What is left: a bar for each limit, or only the numbers where there is no room for bars."""
+    budget = state.budget
+    cells: list[RenderableType] = []
+    plain: list[str] = []
+    for name, used, limit, text in (
+        ("iterations", state.iteration, budget.get("max_iterations"), "{:,}/{:,}"),
+        ("calls", budget.get("llm_calls") or 0, budget.get("max_llm_calls"), "{:,}/{:,}"),
+        ("time", state.seconds(), budget.get("max_duration"), ""),
+        ("tokens", budget.get("tokens") or 0, budget.get("max_tokens"), "{:,}/{:,}"),
+        ("cost", budget.get("cost_usd") or 0.0, budget.get("max_cost_usd"), "${:.4f}/${:.2f}"),
+    ):
+        if not limit or not math.isfinite(limit):
+            continue
+        spelled = text.format(used, limit) if text else f"{duration(used)}/{duration(limit)}"
+        cells += [Text(f" {name}", "dim"), _bar(used, limit), Text(spelled)]
+        plain.append(f"{name} {spelled}")
+    tokens, cost = budget.get("tokens"), budget.get("cost_usd")
+    rest = [f"{tokens:,} tokens"] if tokens and not budget.get("max_tokens") else []
+    rest += [money(cost)] if cost is not None and not budget.get("max_cost_usd") else []
+    end = "  " + " · ".join(rest)
+    if sum(len(one) + _BAR + 3 for one in plain) + len(end) > width - _ECHO:
+        return Text(_filled(plain + rest, width - _ECHO), no_wrap=True, overflow="ellipsis")
+    grid = Table.grid(padding=(0, 1))
+    grid.add_row(*cells, Text(end))
+    return grid
+
+
+def _filled(parts: list[str], width: int) -> str:
+    """The parts in as few lines as they need."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + len(part) + 3 <= width:
+            lines[-1] += f" · {part}"
+        else:
+            lines.append(f" {part}")
+    return "\n".join(lines)
+
+
+def _bar(used: float, limit: float) -> ProgressBar:
+    share = used / limit
+    style = "green" if share < 0.6 else "yellow" if share < 0.85 else "red"
+    return ProgressBar(limit, min(used, limit), width=_BAR, complete_style=style, finished_style="red")

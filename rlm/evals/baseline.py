@@ -1,0 +1,106 @@
+"""The baseline: a task without a REPL. The whole input is in the prompt; the answer is read and checked as always."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from importlib.resources import files
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+from ..budgets import Ledger
+from ..events import Observer, Teller, ignore
+from ..extraction.errors import MaxRetriesExceeded
+from ..extraction.retry import ExtractionOrchestrator, Reply
+from ..models.client import ModelError
+from ..repl import event_data
+from ..repl.llm import Asker, excused
+from ..repl.loop import Driver
+from ..results import ExecutionResult, Failed, Submitted
+from ..signatures import InvalidOutputs, Signature
+
+if TYPE_CHECKING:
+    from ..tasks import Task
+
+
+async def run_direct(task: Task, make: Callable[..., Any], *, observe: Observer = ignore) -> ExecutionResult[Any]:
+    """Ask the main model once, with everything in the prompt. What does not fit is asked again, as in an extraction.
+
+    The run is told to the observer as every run is: it has no iterations, only attempts.
+    """
+    model = make(task.models.main, "main")
+    driver = Driver(task.signature, model, trigger=task.trigger, observe=observe, task=task.source)
+    inputs = task.signature.check_inputs(task.inputs)
+    ledger, tell = Ledger(task.trigger), Teller(uuid.uuid4().hex[:12], observe)
+    tell("run_started", event_data.beginning(driver, ledger, inputs) | {"parent": None, "baseline": "direct"})
+    cause, asker = None, Asker(model, model, model, ledger, tell)
+    try:
+        left = ledger.seconds_left()
+        async with excused(asyncio.timeout(left if math.isfinite(left) else None)):
+            result = await _answer(task.signature, inputs, asker, tell)
+    except ModelError as error:
+        cause = f"model:{error.kind}"
+        result = Failed(f"the model could not be asked ({error.kind}): {error}")
+    except TimeoutError:
+        result = Failed(f"no answer within {task.trigger.max_duration:g} seconds")
+    except asyncio.CancelledError:
+        tell("run_interrupted", {})
+        raise
+    except Exception as error:
+        cause = f"fault:{type(error).__name__}"
+        result = Failed(f"the run broke off: {type(error).__name__}: {error}")
+    result = replace(result, usage=ledger.usage(), run_id=tell.run_id)
+    if tiers := asker.tiers.by_signature:
+        tell("tiers", {"by_signature": tiers})
+    reason = result.reason if isinstance(result, Failed) else None
+    ending = {"ending": type(result).__name__, "confidence": result.confidence, "cause": cause, "reason": reason}
+    tell("run_ended", {**ending, "result": result.to_dict()})
+    return result
+
+
+def prompt_for(signature: Signature, inputs: Mapping[str, Any]) -> str:
+    """The prompt with everything in it: each input under a heading of its own, texts as they are."""
+    shown = [f"### {name}\n\n{_shown(value)}" for name, value in inputs.items()]
+    template = Template(files(__package__).joinpath("prompts", "direct.txt").read_text(encoding="utf-8"))
+    return template.substitute(
+        task=signature.instructions,
+        inputs="\n\n".join(shown),
+        output_fields=signature.field_list(),
+        output_schema=json.dumps(signature.output_schema(), ensure_ascii=False),
+    )
+
+
+async def _answer(
+    signature: Signature, inputs: Mapping[str, Any], asker: Asker, tell: Teller
+) -> Submitted[Any] | Failed:
+    schema = signature.output_schema()
+    accepted: list[Any] = []
+
+    async def agent(text: str) -> Reply:
+        answer = await asker.extraction(text, signature, schema=schema)
+        return Reply(answer.text, answer.truncated, answer.tokens_in, answer.tokens_out)
+
+    def check(value: Any) -> Any:
+        try:
+            accepted[:] = [signature.check_outputs(value)]
+        except InvalidOutputs as error:
+            return error.problems
+        return None
+
+    try:
+        await ExtractionOrchestrator(schema, callback=check).extract(
+            agent,
+            prompt_for(signature, inputs),
+            on_attempt=lambda made, text: tell("extraction_attempt", event_data.attempt(made, text)),
+        )
+    except MaxRetriesExceeded as error:
+        return Failed(f"no usable answer in {error.attempts} attempts", error.best_invalid)
+    return Submitted(accepted[0], 0, 0)
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

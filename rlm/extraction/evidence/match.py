@@ -1,0 +1,140 @@
+"""Finding a typed value in text: numbers as numbers (`numerals.py`), strings as whole words in any script.
+
+A substring test would find the digit `1` in most texts by chance. Strings are compared in NFKC, casefolded, with single
+spaces, and only where words begin and end. All searches are linear in the text, and texts are read up to a size.
+
+Not covered: dates other than ISO 8601 and their `repr`; words in another grammatical form.
+"""
+
+from __future__ import annotations
+
+import bisect
+import datetime
+import re
+import unicodedata
+from decimal import Decimal
+from itertools import accumulate
+
+from .numbers import SPACELESS, Number, Numbers, as_number, numbers_in
+
+Span = tuple[int, int]
+
+_MOST = 200_000  # characters of a text that are read: half from its beginning, half from its end
+_WORK = 2_000_000  # characters compared for one string before its search is given up
+_is_spaceless = re.compile(f"[{SPACELESS}]").match
+
+
+def normal(text: str) -> str:
+    """A string as it is compared: NFKC, casefolded, with single spaces."""
+    return " ".join(_normal_word(word) for word in text.split())
+
+
+def _normal_word(word: str) -> str:
+    return (
+        word.lower()
+        if word.isascii()
+        else unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", word).casefold())
+    )
+
+
+def is_distinctive(value: object) -> bool:
+    """Whether finding the value somewhere says anything: not for booleans, null, empties and bare punctuation."""
+    if isinstance(value, str):
+        return any(char.isalnum() for char in value)
+    return value is not None and not isinstance(value, bool | dict | list | tuple | set | frozenset)
+
+
+class Text:
+    """A text prepared for looking up many values in it."""
+
+    def __init__(self, text: str) -> None:
+        half = _MOST // 2
+        pieces = [(0, text)] if len(text) <= _MOST else [(0, text[:half]), (len(text) - half, text[-half:])]
+        self._pieces = [_Piece(piece, offset) for offset, piece in pieces]
+
+    def find(self, value: object) -> Span | None:
+        """Where the value stands in the text, or None."""
+        for needle in needles(value):
+            for piece in self._pieces:
+                span = piece.find_text(needle) if isinstance(needle, str) else piece.find_number(needle)
+                if span is not None:
+                    return span
+        return None
+
+
+def needles(value: object) -> list[str | Number]:
+    """What to look for: a number, or the ways to write a value that is none."""
+    if isinstance(value, bool) or not is_distinctive(value):
+        return []
+    if isinstance(value, int | float):
+        return [value]
+    if isinstance(value, Decimal):
+        return [int(value) if value == value.to_integral_value() else float(value)] if value.is_finite() else []
+    if isinstance(value, datetime.datetime):
+        return [value.isoformat(), value.isoformat(" "), repr(value)]
+    if isinstance(value, datetime.date):
+        return [value.isoformat(), repr(value), f"{value.isoformat()}T00:00:00"]
+    number = as_number(value) if isinstance(value, str) else None
+    return [str(value)] if number is None else [number]
+
+
+class _Piece:
+    """One stretch of a text: its numbers, and its words in normal form with the way back to where they stood."""
+
+    def __init__(self, text: str, offset: int) -> None:
+        self._text, self._offset = text, offset
+        self._numbers: Numbers | None = None
+        self._normal: str | None = None
+
+    def find_number(self, value: Number) -> Span | None:
+        if self._numbers is None:
+            self._numbers = Numbers([(number, (start, end)) for number, start, end in numbers_in(self._text)])
+        span = self._numbers.find(value)
+        return None if span is None else (span[0] + self._offset, span[1] + self._offset)
+
+    def find_text(self, string: str) -> Span | None:
+        if self._normal is None:
+            self._words = [match.span() for match in re.finditer(r"\S+", self._text)]
+            shapes = [_normal_word(self._text[start:end]) for start, end in self._words]
+            self._starts = list(accumulate((len(shape) + 1 for shape in shapes), initial=0))
+            self._normal = " ".join(shapes)
+        needle = normal(string)
+        if not needle:
+            return None
+        at = self._normal.find(needle)
+        for _ in range(max(10, _WORK // (len(needle) + 1))):
+            if at < 0:
+                return None
+            if _stands_alone(self._normal, at, at + len(needle)):
+                return self._place(at, True) + self._offset, self._place(at + len(needle) - 1, False) + self._offset
+            at = self._normal.find(needle, at + 1)
+        return None
+
+    def _place(self, at: int, beginning: bool) -> int:
+        """Where a place in the normal form is in the text; the edge of its word, if the word changed its length."""
+        index = bisect.bisect_right(self._starts, at) - 1
+        start, end = self._words[index]
+        if self._starts[index + 1] - self._starts[index] - 1 == end - start:
+            return start + at - self._starts[index] + (not beginning)
+        return start if beginning else end
+
+
+def _stands_alone(text: str, start: int, end: int) -> bool:
+    """Whether a stretch of a text begins and ends where words or numbers do."""
+    return not (
+        (start > 0 and _joined(text[start - 1], text[start], end - start))
+        or (end < len(text) and _joined(text[end - 1], text[end], end - start))
+        or (text[start].isdigit() and text[start - 1 : start] in (".", ",") and text[max(0, start - 2)].isdigit())
+        or (text[end - 1].isdigit() and text[end : end + 1] in (".", ",") and text[end + 1 : end + 2].isdigit())
+    )
+
+
+def _joined(left: str, right: str, length: int) -> bool:
+    if not (_in_word(left) and _in_word(right)):
+        return False
+    # A single sign of a script without spaces is part of many words, so it has to stand by itself.
+    return length == 1 or not (_is_spaceless(left) or _is_spaceless(right))
+
+
+def _in_word(char: str) -> bool:
+    return char.isalnum() or char == "_" or unicodedata.category(char).startswith("M")

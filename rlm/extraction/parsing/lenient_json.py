@@ -1,0 +1,212 @@
+"""A reader for JSON as models write it. It reads one value at one place, and never guesses what is not there.
+
+Beyond strict JSON it takes comments, trailing commas, a comma forgotten at the end of a line, single and typographic
+quotes, unquoted keys, Python's literals and tuples, raw line breaks and quoted words inside strings. Everything it
+returns stands in the text, and nothing but layout and comments is skipped; any other text is refused. Hence no repair
+library: those drop what they do not understand, and close what was cut.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, NoReturn
+
+from .lenient_strings import QUOTES, Unreadable, read_string, skip_blank, starts_next_key
+
+MAX_DEPTH = 100
+
+_WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+_CLOSERS = {"{": "}", "[": "]", "(": ")"}
+
+_OPENERS = re.compile(r"[\[{(\s]*")
+_NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9][\d_]*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])", re.ASCII)
+_CUT_NUMBER = re.compile(r"[+-]?[\d_]{0,400}\.?\d{0,400}(?:[eE][+-]?)?", re.ASCII)
+_NAME = re.compile(r"[^\W\d][\w$]*|[$][\w$]*")
+_DIGITS = re.compile(r"-?\d{1,30}(?![\w.])", re.ASCII)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Two values for one key: which was meant, nobody can say."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key comes twice")
+    return found
+
+
+_STRICT = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique)
+
+
+def read(text: str, start: int, *, strict_first: bool = True) -> tuple[Any, int]:
+    """The value that starts at `start`, and where it ends. Raises only `Unreadable`.
+
+    Strict JSON is read by the standard library first, for speed; the result is the same without.
+    """
+    if strict_first:
+        try:
+            return _STRICT.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            pass
+    reader = _Reader(text)
+    try:
+        return reader.value(start)
+    except Unreadable as error:
+        error.first_key, error.quoted_key = reader.first_key, reader.quoted_key
+        raise
+
+
+def read_strict(text: str) -> Any:
+    """The whole text as strict JSON. Raises only `ValueError`."""
+    try:
+        return _STRICT.decode(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+class _Open:
+    """A container that is being read."""
+
+    __slots__ = ("at", "closer", "commas", "items", "key")
+
+    def __init__(self, opener: str, at: int) -> None:
+        self.at = at
+        self.closer = _CLOSERS[opener]
+        self.items: dict[str, Any] | list[Any] = {} if opener == "{" else []
+        self.key = ""
+        self.commas = 0
+
+    def add(self, value: Any) -> None:
+        if isinstance(self.items, dict):
+            self.items[self.key] = value
+        else:
+            self.items.append(value)
+
+
+class _Reader:
+    """One pass over the text with a stack of its own, so that depth never becomes recursion."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.size = len(text)
+        self.first_key: str | None = None
+        self.quoted_key = False
+
+    def value(self, position: int) -> tuple[Any, int]:
+        stack: list[_Open] = []
+        while True:
+            position = self._skip(position)
+            top = stack[-1] if stack else None
+            if top and self._char(position) == top.closer:
+                done: Any = self._closed(stack.pop(), position)
+                position += 1
+            else:
+                if top and isinstance(top.items, dict):
+                    top.key, position = self._key(position)
+                    if top.key in top.items:
+                        raise Unreadable(position, f"the key {top.key[:40]!r} comes twice")
+                if self._char(position) in _CLOSERS:
+                    if len(stack) >= MAX_DEPTH:
+                        run = _OPENERS.match(self.text, position)
+                        past = run.end() if run else position
+                        raise Unreadable(past, f"it is nested more than {MAX_DEPTH} levels deep")
+                    stack.append(_Open(self.text[position], position))
+                    position += 1
+                    continue
+                done, position = self._scalar(position, bool(top and isinstance(top.items, dict)))
+            # A value is complete: hand it to what holds it, and close every container that ends right here.
+            while stack:
+                stack[-1].add(done)
+                position, ended = self._after(position, stack[-1])
+                if not ended:
+                    break
+                done = self._closed(stack.pop(), position - 1)
+            else:
+                return done, position
+
+    def _closed(self, done: _Open, position: int) -> Any:
+        if done.closer == ")" and not done.commas and done.items:
+            raise Unreadable(position, "brackets around a single value are neither JSON nor a tuple")
+        return done.items
+
+    def _after(self, position: int, holder: _Open) -> tuple[int, bool]:
+        """Past the comma or the closer that follows a value in `holder`; True if it was the closer."""
+        start = position
+        position = self._skip(position)
+        char = self._char(position)
+        if char == holder.closer:
+            return position + 1, True
+        if char == ",":
+            holder.commas += 1
+            return position + 1, False
+        if isinstance(holder.items, dict) and starts_next_key(self.text, start):
+            return position, False
+        raise Unreadable(position, f"expected ',' or '{holder.closer}' but found {self._shown(position)}")
+
+    def _key(self, position: int) -> tuple[str, int]:
+        char = self._char(position)
+        if char in QUOTES:
+            key, position = read_string(self.text, position, ":")
+        elif match := _NAME.match(self.text, position) or _DIGITS.match(self.text, position):
+            key, position = match.group(), match.end()
+        else:
+            raise Unreadable(position, f"expected a key but found {self._shown(position)}")
+        position = self._skip(position)
+        if self._char(position) != ":":
+            raise Unreadable(position, f"expected ':' after the key {key[:40]!r} but found {self._shown(position)}")
+        if self.first_key is None:
+            self.first_key, self.quoted_key = key, char in QUOTES
+        return key, self._skip(position + 1)
+
+    def _scalar(self, position: int, in_object: bool) -> tuple[Any, int]:
+        if self._char(position) in QUOTES:
+            return read_string(self.text, position, ",}])", in_object=in_object)
+        if match := _NUMBER.match(self.text, position):
+            return self._number(match.group(), position), match.end()
+        if (match := _NAME.match(self.text, position)) and match.group() in _WORDS:
+            return _WORDS[match.group()], match.end()
+        if (match and match.end() == self.size) or _CUT_NUMBER.fullmatch(self.text, position):
+            raise Unreadable(position, "it ends in the middle of a value", unfinished=True)
+        raise Unreadable(position, f"expected a value but found {self._shown(position)}")
+
+    def _number(self, digits: str, position: int) -> int | float:
+        try:
+            number = float(digits) if any(mark in digits for mark in ".eE") else int(digits)
+        except ValueError:
+            raise Unreadable(position, "this number cannot be read") from None
+        if isinstance(number, float) and not math.isfinite(number):
+            raise Unreadable(position, "this number is too large")
+        return number
+
+    def _skip(self, position: int) -> int:
+        """Past white space and comments. A comment that stands for left-out content is not a comment."""
+        while True:
+            position = skip_blank(self.text, position)
+            if self.text.startswith("/*", position):
+                end = self.text.find("*/", position + 2)
+                if end < 0:
+                    raise Unreadable(self.size, "a comment is never closed", unfinished=True)
+                comment, after = self.text[position + 2 : end], end + 2
+            elif self.text.startswith(("//", "#"), position):
+                end = self.text.find("\n", position)
+                after = self.size if end < 0 else end
+                comment = self.text[position:after].lstrip("/#")
+            else:
+                return position
+            if comment.strip().startswith(("...", "…")):
+                raise Unreadable(position, "something is left out here; write all of it")
+            if comment.count('"') % 2:
+                raise Unreadable(position, "this is half a string and half a comment")
+            position = after
+
+    def _char(self, position: int) -> str:
+        return self.text[position] if position < self.size else ""
+
+    def _shown(self, position: int) -> str:
+        if position >= self.size or (position == self.size - 1 and self.text[position] == "/"):  # half a comment
+            raise Unreadable(position, "it ends before it is complete", unfinished=True)
+        return repr(self.text[position : position + 20])

@@ -1,0 +1,270 @@
+"""The retry loop: ask, read, check, say what was wrong, ask again; a bounded number of attempts for all of it together.
+
+Works with any asynchronous function from a prompt to a text. Each attempt's prompt begins with the whole of the one
+before, so that caches hit; there is no waiting between attempts, for nothing outside has to recover.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar, cast
+
+from ..signatures.problems import Path, Problem, pointer
+from . import feedback
+from .errors import MaxRetriesExceeded, ParseError, PatchError
+from .parsing import json_patch
+from .parsing.find_answer import parse
+from .schema import Schema
+
+DEFAULT_ATTEMPTS = 3
+
+T = TypeVar("T")
+Rejection = str | Sequence[Problem | str] | None
+Callback = Callable[[Any], Rejection | Awaitable[Rejection]]
+Failure = Literal["", "parse", "patch", "schema", "callback"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model answered, when there is more to say of it than its text."""
+
+    text: str
+    truncated: bool = False
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+
+
+AgentFn = Callable[[str], Awaitable[str | Reply]]
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionMetrics:
+    """What an extraction took, whether it succeeded or not. Tokens are estimated where the model does not say."""
+
+    attempts: int = 0
+    seconds: float = 0.0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    parse_failures: int = 0
+    schema_failures: int = 0
+    callback_failures: int = 0
+    truncations: int = 0
+    patches_applied: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt: what came back, what became of it, and what the model was told about it."""
+
+    number: int
+    raw_output: str
+    failure: Failure = ""
+    message: str = ""
+    value: Any = None
+    problems: tuple[Problem, ...] = ()
+    truncated: bool = False
+    patched: bool = False
+    feedback: str = ""
+
+
+class ExtractionOrchestrator:
+    """Gets one value that a schema accepts out of a model. It does not change; the fluent methods return another one.
+
+    `callback` sees every value the schema accepts; it returns None to accept, or says what is wrong: a sentence,
+    problems, or a `ValueError`.
+    """
+
+    def __init__(
+        self,
+        schema: Schema | Mapping[str, Any] | bool,
+        *,
+        max_attempts: int = DEFAULT_ATTEMPTS,
+        callback: Callback | None = None,
+    ) -> None:
+        if max_attempts < 1:
+            raise ValueError(f"max_attempts must be at least 1, not {max_attempts}")
+        self.schema = Schema.of(schema)
+        self._max_attempts = max_attempts
+        self._callback = callback
+
+    @classmethod
+    def for_type(cls, kind: Any) -> ExtractionOrchestrator:
+        """For a type that pydantic knows, with the JSON schema pydantic gives it."""
+        from pydantic import TypeAdapter
+
+        return cls(TypeAdapter(kind).json_schema())
+
+    def max_attempts(self, attempts: int) -> ExtractionOrchestrator:
+        """The same with another number of attempts."""
+        return ExtractionOrchestrator(self.schema, max_attempts=attempts, callback=self._callback)
+
+    def checked_by(self, callback: Callback | None) -> ExtractionOrchestrator:
+        """The same with another callback."""
+        return ExtractionOrchestrator(self.schema, max_attempts=self._max_attempts, callback=callback)
+
+    async def extract(
+        self, agent_fn: AgentFn, prompt: str, *, on_attempt: Callable[[Attempt, str], None] | None = None
+    ) -> tuple[Any, ExtractionMetrics]:
+        """The first acceptable value and what it took. Raises `MaxRetriesExceeded`; what `agent_fn` raises passes.
+
+        `on_attempt` is told of each attempt, good or bad, and its prompt.
+        """
+        started, metrics = time.monotonic(), ExtractionMetrics()
+        history: list[Attempt] = []
+        base: Attempt | None = None  # what a patch is a patch of: the last value that was read and refused
+        shown = self.schema.text in prompt
+        for number in range(1, self._max_attempts + 1):
+            answer = await agent_fn(prompt)
+            if not isinstance(answer, str | Reply):
+                raise TypeError(f"agent_fn answers with a text or a Reply, not with {type(answer).__name__}")
+            reply = answer if isinstance(answer, Reply) else Reply(answer)
+            attempt = await self._judge(number, reply, base)
+            if on_attempt is not None:
+                on_attempt(attempt, prompt)
+            metrics = replace(_count(metrics, prompt, reply, attempt), seconds=time.monotonic() - started)
+            if not attempt.failure:
+                return attempt.value, metrics
+            if attempt.failure in ("schema", "callback") and self.schema.takes_type_of(attempt.value):
+                base = attempt
+            if number < self._max_attempts:
+                attempt = replace(attempt, feedback=self._feedback(attempt, base, whole_schema=not shown))
+                prompt, shown = prompt + attempt.feedback, True
+            history.append(attempt)
+        raise MaxRetriesExceeded(
+            history=tuple(history), raw_output=history[-1].raw_output, best_invalid=_best(history), metrics=metrics
+        )
+
+    async def extract_typed(self, kind: type[T], agent_fn: AgentFn, prompt: str) -> tuple[T, ExtractionMetrics]:
+        """Like `extract`, with the value as a `kind`. What only the type's own validators refuse is retried too."""
+        from pydantic import TypeAdapter, ValidationError
+
+        adapter = TypeAdapter(kind)
+        typed: list[T] = []
+
+        async def check(value: Any) -> Rejection:
+            try:
+                typed[:] = [adapter.validate_json(json.dumps(value))]
+            except ValidationError as error:
+                return [_from_pydantic(cast(Mapping[str, Any], fault), value) for fault in error.errors()]
+            return await _call(self._callback, value)
+
+        _, metrics = await self.checked_by(check).extract(agent_fn, prompt)
+        return typed[0], metrics
+
+    async def _judge(self, number: int, reply: Reply, base: Attempt | None) -> Attempt:
+        """One answer, read and checked."""
+        attempt = Attempt(number, reply.text, truncated=reply.truncated)
+        try:
+            value, patched = self._read(reply, base)
+        except PatchError as error:
+            message = "the patch does not apply, so the value is as it was before"
+            still = base.problems if base else ()
+            return replace(attempt, failure="patch", message=message, problems=(error.problem, *still))
+        except ParseError as error:
+            return replace(
+                attempt,
+                failure="schema" if error.problems and error.kind == "invalid" else "parse",
+                message=error.message,
+                value=error.best,
+                problems=error.problems,
+                truncated=error.kind == "truncated",
+            )
+        attempt = replace(attempt, value=value, patched=patched)
+        if problems := self.schema.problems(value):
+            message = "after the patch the value still does not fit the schema"
+            return replace(attempt, failure="schema", message=message, problems=problems)
+        rejection = await _call(self._callback, value)
+        if not rejection:
+            return attempt
+        said = [rejection] if isinstance(rejection, str) else rejection
+        problems = tuple(one if isinstance(one, Problem) else Problem("", message=one) for one in said)
+        message = "the value fits the schema but was rejected by a further check"
+        return replace(attempt, failure="callback", message=message, problems=problems)
+
+    def _read(self, reply: Reply, base: Attempt | None) -> tuple[Any, bool]:
+        """The value of an answer: given whole, or as a patch of the last one."""
+        try:
+            value = parse(reply.text, self.schema, truncated=reply.truncated)
+        except ParseError as error:
+            whole = error.best is not None and not json_patch.is_patch(error.best)
+            patch = None if base is None or whole or error.kind == "truncated" else json_patch.find(reply.text)
+            if patch is None:
+                raise
+        else:
+            # A list of operations can be a valid answer by itself; after we have asked for a patch it is one.
+            if base is None or not isinstance(value, list) or not json_patch.is_patch(value):
+                return value, False
+            patch = value
+        assert base is not None
+        return json_patch.apply(base.value, patch), True
+
+    def _feedback(self, attempt: Attempt, base: Attempt | None, *, whole_schema: bool) -> str:
+        """What to append to the prompt. A patch can be asked for only of a value that the model sees here."""
+        shown = base if attempt is base or attempt.failure == "patch" else None
+        return feedback.retry(
+            self.schema,
+            submission=attempt.raw_output if shown is None else feedback.as_text(shown.value),
+            problems=attempt.problems,
+            fault=attempt.message,
+            attempt=attempt.number,
+            max_attempts=self._max_attempts,
+            whole_schema=whole_schema,
+            patchable=shown is not None and isinstance(shown.value, dict | list),
+            truncated=attempt.truncated,
+        )
+
+
+async def _call(callback: Callback | None, value: Any) -> Rejection:
+    if callback is None:
+        return None
+    try:
+        answer = callback(value)
+        rejection = await answer if inspect.isawaitable(answer) else answer
+    except ValueError as error:
+        return str(error) or type(error).__name__
+    if isinstance(rejection, bool):  # a yes to one reader is a no to another
+        raise TypeError(f"a callback returns None to accept a value, or says what is wrong with it; not {rejection}")
+    return rejection
+
+
+def _count(metrics: ExtractionMetrics, prompt: str, reply: Reply, attempt: Attempt) -> ExtractionMetrics:
+    return replace(
+        metrics,
+        attempts=attempt.number,
+        tokens_in=metrics.tokens_in + (_estimate(prompt) if reply.tokens_in is None else reply.tokens_in),
+        tokens_out=metrics.tokens_out + (_estimate(reply.text) if reply.tokens_out is None else reply.tokens_out),
+        parse_failures=metrics.parse_failures + (attempt.failure in ("parse", "patch")),
+        schema_failures=metrics.schema_failures + (attempt.failure == "schema"),
+        callback_failures=metrics.callback_failures + (attempt.failure == "callback"),
+        truncations=metrics.truncations + attempt.truncated,
+        patches_applied=metrics.patches_applied + attempt.patched,
+    )
+
+
+def _estimate(text: str) -> int:
+    """About four characters a token."""
+    return (len(text) + 3) // 4
+
+
+def _best(history: Sequence[Attempt]) -> Any | None:
+    """The value that came nearest: a rejected one before an invalid one, fewest problems first, then the latest."""
+    read = [attempt for attempt in history if attempt.value is not None]
+    if not read:
+        return None
+    return min(read, key=lambda a: (a.failure != "callback", a.truncated, len(a.problems), -a.number)).value
+
+
+def _from_pydantic(fault: Mapping[str, Any], value: Any) -> Problem:
+    """Pydantic's `loc` has the names of union branches in it: keep only the steps that exist in the value."""
+    path: Path = ()
+    for step in fault["loc"]:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            continue
+        path = (*path, step)
+    return Problem(pointer(path), message=str(fault["msg"]))

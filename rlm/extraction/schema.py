@@ -1,0 +1,207 @@
+"""What is wrong with a value, by a JSON schema: every problem, where it is, what was expected and what came instead.
+
+One validator and one set of words for `SUBMIT`, `validate_json` and the retry loop. The words are in `wording`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, time
+from itertools import islice
+from typing import Any
+
+import jsonschema_rs
+
+from ..signatures.problems import Path, Problem, pointer
+from . import json_values, schema_descriptions
+from .errors import SchemaError
+
+MAX_PROBLEMS = 1_000
+_ALL_TYPES = frozenset(schema_descriptions.TYPE_WORDS) - {"integer"}
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)?")
+_CLOCK = re.compile(r"\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)?")
+_DURATION = re.compile(r"[+-]?P(?=[\dT])(\d+Y)?(\d+M)?(\d+W)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d{1,9})?S)?)?")
+
+
+class Schema:
+    """A JSON schema (draft 2020-12, formats checked), compiled once. It does not change."""
+
+    def __init__(self, schema: Mapping[str, Any] | bool) -> None:
+        try:
+            self.text = json.dumps(schema, ensure_ascii=False, allow_nan=False, default=dict)
+            self._schema: dict[str, Any] | bool = json.loads(self.text)
+            self._validator = jsonschema_rs.Draft202012Validator(
+                self._schema,
+                validate_formats=True,
+                offline=True,
+                formats={"date-time": _is_instant, "time": _is_clock, "duration": _is_duration},
+            )
+        except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
+            raise SchemaError(f"this JSON schema cannot be used: {str(error).splitlines()[0]}") from error
+        self.root_types: frozenset[str] = _types(self._schema, self._schema)
+        self.names: frozenset[str] = frozenset(
+            name for node in _alternatives(self._schema, self._schema) for name in node.get("properties", ())
+        )
+        self.root_words = schema_descriptions.expected(self._schema, self.part)
+
+    @classmethod
+    def of(cls, schema: Schema | Mapping[str, Any] | bool) -> Schema:
+        """`schema` itself if it is compiled already."""
+        return schema if isinstance(schema, Schema) else cls(schema)
+
+    def __repr__(self) -> str:
+        return f"Schema({json_values.preview(self._schema, 60)})"
+
+    def takes_type_of(self, value: Any) -> bool:
+        """Whether the schema can have a value of this type at its root."""
+        return json_values.type_of(value).replace("integer", "number") in self.root_types
+
+    def part(self, rule: Path) -> Any:
+        """The part of the schema at `rule`, or None where there is none."""
+        node: Any = self._schema
+        for step in rule:
+            try:
+                node = node[step]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return node
+
+    def problems(self, value: Any) -> tuple[Problem, ...]:
+        """Everything wrong with `value`; empty if the schema accepts it. Never raises, whatever `value` is."""
+        foreign = json_values.not_json(value)
+        if any(path == () for path in foreign):
+            return (Problem("", self.root_words, foreign[()]),)
+        clean = json_values.without(value, foreign) if foreign else value
+        try:
+            errors = list(islice(self._validator.iter_errors(clean), MAX_PROBLEMS))
+        except (ValueError, RecursionError, OverflowError) as error:
+            return (Problem("", self.root_words, json_values.preview(value), f"this value cannot be checked: {error}"),)
+        found = {problem: None for error in errors for problem in self._explain(error, value)}
+        if not foreign:
+            return tuple(found)
+        expected = {problem.path: problem.expected for problem in found}
+        merged = [self._foreign(pointer(path), words, expected) for path, words in foreign.items()]
+        places = tuple(problem.path for problem in merged)
+        return (*merged, *(p for p in found if p.path not in places))
+
+    def _foreign(self, path: str, words: str, expected: Mapping[str, str]) -> Problem:
+        wanted = expected.get(path) or "a JSON value"
+        return Problem(path, wanted, words)
+
+    def _explain(self, error: jsonschema_rs.ValidationError, value: Any) -> Iterator[Problem]:
+        """One error of the validator in our words; of alternatives, the errors inside the one that fits best."""
+        kind = error.kind.name
+        path, rule = tuple(error.instance_path), tuple(error.schema_path)
+        if kind in ("anyOf", "oneOf"):
+            branch = _closest(error)
+            if branch:
+                for inner in branch:
+                    yield from self._explain(inner, value)
+                return
+        details = {} if kind in ("anyOf", "oneOf") else error.kind.as_dict()
+        node = self.part(rule[:-1])
+        if kind == "required":
+            name = str(details["property"])
+            wanted = schema_descriptions.expected(_child(node, name), self.part)
+            yield Problem(
+                pointer((*path, name)), wanted, "nothing", f"this field is missing; expected {wanted}", rule[:-1]
+            )
+        elif kind in ("additionalProperties", "unevaluatedProperties"):
+            known = schema_descriptions.either(node.get("properties", ()) if isinstance(node, dict) else (), "and")
+            wanted = f"only these fields: {known}" if known else "no such field"
+            for name in map(str, details["unexpected"]):
+                got = json_values.preview_typed(json_values.at(value, (*path, name), None))
+                message = f"the schema has no such field; remove it or rename it (expected {wanted}; got {got})"
+                yield Problem(pointer((*path, name)), wanted, got, message, rule[:-1])
+        else:
+            wanted = schema_descriptions.wanted(kind, details, node, self.part)
+            got = json_values.preview_typed(json_values.at(value, path, error.instance))
+            yield Problem(pointer(path), wanted, got, rule=rule[:-1])
+
+
+def describe(problems: Iterable[Problem], limit: int = 50) -> str:
+    """The problems as lines, the first `limit` of them in full."""
+    lines = [str(problem) for problem in problems]
+    if len(lines) > limit:
+        lines[limit:] = [f"... and {len(lines) - limit} more problems of this kind"]
+    return "\n".join(lines)
+
+
+# ---------------------------------------------------------------------- the schema
+
+
+def _alternatives(node: Any, root: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
+    """The schemas that a value at this place, or the items of a list there, may follow; references are resolved."""
+    if not isinstance(node, dict) or depth > 8:
+        return
+    yield node
+    for inner in (*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ()), *_items(node)):
+        yield from _alternatives(inner, root, depth + 1)
+    if isinstance(node.get("$ref"), str):
+        yield from _alternatives(schema_descriptions.resolve(node, root), root, depth + 1)
+
+
+def _items(node: dict[str, Any]) -> list[Any]:
+    """The schema of a list's items, where the list is all that this place takes."""
+    return [node["items"]] if node.get("type") == "array" and "items" in node else []
+
+
+def _types(node: Any, root: Any, depth: int = 0) -> frozenset[str]:
+    """The JSON types that a value at this place may have; "number" stands for integers too."""
+    node = schema_descriptions.resolve(node, root)
+    if not isinstance(node, dict) or depth > 8:
+        return _ALL_TYPES
+    types: Iterable[str] = ()
+    if "type" in node:
+        types = [node["type"]] if isinstance(node["type"], str) else node["type"]
+    elif "const" in node or "enum" in node:
+        types = map(json_values.type_of, node.get("enum", [node.get("const")]))
+    elif branches := (*node.get("anyOf", ()), *node.get("oneOf", ())):
+        types = frozenset().union(*(_types(branch, root, depth + 1) for branch in branches))
+    elif "allOf" in node:
+        types = _ALL_TYPES.intersection(*(_types(branch, root, depth + 1) for branch in node["allOf"]))
+    return frozenset("number" if kind == "integer" else kind for kind in types) or _ALL_TYPES
+
+
+def _child(node: Any, name: str) -> Any:
+    return node.get("properties", {}).get(name, True) if isinstance(node, dict) else True
+
+
+def _closest(error: jsonschema_rs.ValidationError) -> list[jsonschema_rs.ValidationError] | None:
+    """The errors of the alternative that the value was probably meant for; None where all are equally far."""
+    here = error.instance_path
+    branches = [branch for branch in error.kind.value if branch]
+    if len(branches) < len(error.kind.value) or not branches:
+        return None  # more than one alternative fits
+
+    def distance(branch: list[jsonschema_rs.ValidationError]) -> tuple[bool, int, int]:
+        wrong_type = any(e.kind.name == "type" and e.instance_path == here for e in branch)
+        wrong_tag = sum(e.kind.name in ("const", "enum") for e in branch)
+        return wrong_type, wrong_tag, len(branch)
+
+    best = min(branches, key=distance)
+    return None if distance(best)[0] else best
+
+
+def _is_instant(text: str) -> bool:
+    """A date and time; unlike RFC 3339, the offset may be missing, as in what Python's `isoformat` writes."""
+    return bool(_INSTANT.fullmatch(text)) and _parses(datetime.fromisoformat, text)
+
+
+def _is_clock(text: str) -> bool:
+    return bool(_CLOCK.fullmatch(text)) and _parses(time.fromisoformat, text)
+
+
+def _is_duration(text: str) -> bool:
+    """A duration; unlike RFC 3339, with a sign, years beside days and parts of a second, as pydantic writes them."""
+    return bool(_DURATION.fullmatch(text))
+
+
+def _parses(reader: Any, text: str) -> bool:
+    try:
+        reader(text.upper())
+    except ValueError:
+        return False
+    return True

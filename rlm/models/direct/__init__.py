@@ -1,0 +1,1 @@
+"""Direct requests to OpenAI-style servers."""

@@ -1,0 +1,37 @@
+"""Models whose engine is ours, asked without the way through dspy: nothing to look up, no thread to change to.
+
+dspy's way is taken where dspy has something to do: a cache, callbacks, a stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .direct.client import Reply
+from .dspy_history import keep
+from .requests import config_for, request_for
+
+
+def engine_of(lm: Any) -> Any:
+    """The asynchronous engine of a model, if it is ours and dspy has nothing to do in this call."""
+    engine = getattr(lm, "own_engine", None)
+    if engine is None or lm.cache or lm.callbacks:
+        return None
+    from dspy import settings
+
+    return None if settings.get("callbacks") or settings.get("send_stream") is not None else engine
+
+
+async def ask_engine(
+    engine: Any, lm: Any, turns: Sequence[tuple[str, str]], system: str | None, options: Mapping[str, Any]
+) -> Reply:
+    """One answer, kept in the histories and the usage tracker, as dspy does it."""
+    request = request_for(lm.model, turns, system, config_for({**lm.kwargs, **options}))
+    reply = Reply.of(await engine.complete(request), None)
+    asked = [("system", system), *turns] if system is not None else turns
+    used = {"prompt_tokens": reply.tokens_in, "completion_tokens": reply.tokens_out}
+    used["total_tokens"] = reply.tokens_in + reply.tokens_out
+    response = {"choices": [{"finish_reason": reply.finish_reason}]}
+    keep(lm, [{"role": role, "content": text} for role, text in asked], reply.text, used, response, lm.model)
+    return reply

@@ -1,0 +1,191 @@
+"""What went wrong when a model was asked: in one word, in the words of whoever said so, and what to do about it.
+
+Reads the errors of dspy, of the lm15 inside it, and of our own transport, by name: so nothing here imports dspy.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from .direct.http1 import BadReply
+
+# dspy's errors and those of lm15, which they are made from.
+_KINDS = {
+    **dict.fromkeys(("ContextWindowExceededError", "ContextLengthError"), "context"),
+    **dict.fromkeys(("LMAuthError", "AuthError", "LMNotConfiguredError", "NotConfiguredError"), "key"),
+    **dict.fromkeys(("LMBillingError", "BillingError"), "billing"),
+    **dict.fromkeys(("LMRateLimitError", "RateLimitError"), "rate"),
+    **dict.fromkeys(("LMTimeoutError", "TimeoutError"), "timeout"),
+    **dict.fromkeys(("LMTransportError", "TransportError", "OSError"), "transport"),
+    **dict.fromkeys(("LMServerError", "ServerError", "BadReply", "NotAnAnswer"), "server"),
+    **dict.fromkeys(("LMUnsupportedModelError", "UnsupportedModelError", "UnknownModelError"), "model"),
+    **dict.fromkeys(("LMInvalidRequestError", "InvalidRequestError"), "unknown"),
+    **dict.fromkeys(("LMProviderError", "ProviderError"), "server"),
+    "Refused": "refused",
+}
+_PASSING = frozenset({"rate", "timeout", "transport", "server"})
+# Servers that give no code: vLLM, llama.cpp, Ollama and others say it in words.
+_CONTEXT = re.compile(
+    r"context.{0,20}(length|window|size)|(too many|maximum|exceed\w*).{0,40}tokens|prompt is too long", re.IGNORECASE
+)
+_NO_PROVIDER = "LLM Provider NOT provided"
+"""What dspy is told of a name without a provider before it."""
+_FILTER = re.compile(r"content[ _](filter|policy|management)", re.IGNORECASE)
+
+_WHAT = {
+    "key": "the server did not accept the key",
+    "billing": "the account has no credit or no quota left",
+    "rate": "too many requests",
+    "timeout": "no answer in time",
+    "transport": "the server could not be reached",
+    "server": "the server failed",
+    "context": "the request is longer than the model can read",
+    "model": "there is no such model",
+    "refused": "the answer was withheld by a content filter",
+    "unknown": "the call did not succeed",
+}
+_ADVICE = {
+    "billing": "See to the account with the provider.",
+    "rate": "Ask fewer at once, or allow more attempts: num_retries on the model.",
+    "timeout": "Is the server overloaded? A longer wait can be set on the model: timeout, in seconds.",
+    "transport": "Is the server running at this address?",
+    "server": "Try again later; see the server's log.",
+    "context": "Send less at once, or choose a model that reads more.",
+    "model": "Check the model's name, which has its provider before it, as in openai/gpt-5-mini, and api_base.",
+    "refused": "Say it differently, or choose another model.",
+    "unknown": "Check the settings of the model.",
+}
+
+
+class Refused(Exception):
+    """The model answered, and a filter kept the answer back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What went wrong with one attempt."""
+
+    kind: str
+    said: str
+    passing: bool
+    """Whether it may go better the next time."""
+
+    retry_after: float | None = None
+    """How many seconds the server asked to wait."""
+
+    status: int | None = None
+    """The HTTP status, if it was the server who said so."""
+
+    env_keys: tuple[str, ...] = ()
+    """Environment variables that could hold the key."""
+
+
+def read_fault(error: Exception) -> Fault:
+    """What an error means."""
+    kind, passing = _kind(error)
+    # What follows an empty line is advice for users of another library.
+    said = str(getattr(error, "message", None) or error).partition("\n\n")[0].strip()
+    if kind == "unknown" and not hasattr(error, "status"):
+        said = f"{type(error).__name__}: {said}"
+    status = getattr(error, "status", None)
+    env_keys = tuple(getattr(error, "env_keys", None) or ())
+    return Fault(kind, said, passing, _seconds(error), status if isinstance(status, int) else None, env_keys)
+
+
+def _kind(error: Exception) -> tuple[str, bool]:
+    names = [one.__name__ for one in type(error).__mro__]
+    name = next((name for name in names if name in _KINDS), "")
+    kind = _KINDS.get(name, "unknown")
+    status = getattr(error, "status", None)
+    words = f"{getattr(error, 'provider_code', None) or ''} {getattr(error, 'message', None) or error}"
+    if kind == "transport" and any(type(one).__name__.endswith(("Timeout", "TimeoutError")) for one in _causes(error)):
+        kind = "timeout"
+    elif "InvalidRequestError" in name or status == 413:
+        if status == 413 or _CONTEXT.search(words):
+            kind = "context"
+        elif _FILTER.search(words):
+            kind = "refused"
+        elif status == 404 or _NO_PROVIDER in words:
+            kind = "model"
+    # What can be read but means nothing will not mean more the next time, and a certificate does not change.
+    lasting = name in ("LMProviderError", "ProviderError", "NotAnAnswer") or any(
+        isinstance(one, BadReply | ssl.SSLCertVerificationError) for one in _causes(error)
+    )
+    return kind, kind in _PASSING and not lasting
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    for _ in range(10):
+        if error is None:
+            return
+        yield error
+        error = error.__cause__
+
+
+def _seconds(error: Exception) -> float | None:
+    seconds = getattr(error, "retry_after", None)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+        return None
+    return max(0.0, float(seconds))
+
+
+def describe(fault: Fault, lm: Any, attempts: int) -> str:
+    """One line for a person: which model, what happened, what was said, what to do. Never the key."""
+    times = f", {attempts} times" if attempts > 1 else ""
+    said = fault.said if len(fault.said) <= 500 else f"{fault.said[:500]}..."
+    text = f"{_where(lm)}: {_WHAT[fault.kind]}{times}" + (f" ({said})." if said else ".")
+    return _without_keys(f"{text} {_advice(fault, lm)}".strip(), lm)
+
+
+def _advice(fault: Fault, lm: Any) -> str:
+    if fault.kind == "key":
+        return f"Set {' or '.join(_key_names(fault.env_keys, lm))}, or api_key on the model."
+    if fault.kind == "unknown" and fault.status is None:
+        return ""  # a fault of an engine or of a setting, which says enough
+    return _ADVICE[fault.kind]
+
+
+def _where(lm: Any) -> str:
+    """The model and, where it was set, its address without a user, a password or a query."""
+    model = str(getattr(lm, "model", type(lm).__name__))
+    settings = getattr(lm, "kwargs", None) or {}
+    base = settings.get("api_base") or settings.get("base_url")
+    if not isinstance(base, str):
+        return model
+    parts = urlsplit(base)
+    return f"{model} at {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _key_names(env_keys: tuple[str, ...], lm: Any) -> tuple[str, ...]:
+    if own := getattr(lm, "key_env", None):  # the task file names it
+        return (own,)
+    provider, slash, _ = str(getattr(lm, "model", "")).partition("/")
+    return env_keys or (f"{provider.upper() if slash else 'OPENAI'}_API_KEY",)
+
+
+def holds_key(text: str, lm: Any) -> bool:
+    """Whether a text repeats the key of the model, or another secret of its settings."""
+    return _without_keys(text, lm) != text
+
+
+def _without_keys(text: str, lm: Any) -> str:
+    """A server may repeat what it was sent, the key as well."""
+    settings = getattr(lm, "kwargs", None) or {}
+    secrets = [settings.get("api_key"), *(os.environ.get(name) for name in _key_names((), lm))]
+    for name in ("headers", "extra_headers"):
+        secrets += (settings.get(name) or {}).values()
+    base = settings.get("api_base") or settings.get("base_url")
+    if isinstance(base, str):
+        secrets.append(urlsplit(base).password)
+    for secret in secrets:
+        if isinstance(secret, str) and len(secret.strip()) >= 6:
+            for part in {secret.strip(), secret.strip().removeprefix("Bearer ")}:
+                text = text.replace(part, "[key]")
+    return text

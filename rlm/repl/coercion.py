@@ -1,0 +1,91 @@
+"""Submitted values that JSON has no form for, in the form that the schema has a place for."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from ..extraction.schema import Schema
+from ..signatures.problems import Path, pointer
+
+_MAX_PARTS = 100_000
+
+
+def converted(values: Any, types: Mapping[str, str], schema: Schema) -> Any:
+    """Each value in another form where the schema takes that, and not what came: NaN as null, a midnight as a date.
+
+    `types` says what values were, by JSON pointer. What has no place stays as it is, for the error to name.
+    """
+    others = dict(_others(values, types))
+    if not others:
+        return values
+    refused = {problem.path for problem in schema.problems(values)}
+    others = {path: other for path, other in others.items() if pointer(path) in refused}
+    if not others:
+        return values
+    still = {problem.path for problem in schema.problems(_with(values, others))}
+    return _with(values, {path: other for path, other in others.items() if pointer(path) not in still})
+
+
+def _others(values: Any, types: Mapping[str, str]) -> Iterator[tuple[Path, Any]]:
+    """What could stand for a value, by its path."""
+    todo: list[tuple[Path, Any]] = [((), values)]
+    for _ in range(_MAX_PARTS):
+        if not todo:
+            return
+        path, value = todo.pop()
+        if isinstance(value, dict):
+            todo += [((*path, key), inner) for key, inner in value.items()]
+        elif isinstance(value, list):
+            todo += [((*path, index), inner) for index, inner in enumerate(value)]
+        elif isinstance(value, float) and math.isnan(value):
+            yield path, None
+        if types and (read := _READERS.get(types.get(pointer(path), ""))) is not None:
+            try:
+                yield path, read(value)
+            except (AttributeError, KeyError, OverflowError, StopIteration, TypeError, ValueError):
+                continue  # a class of the cell's own that has that name, or nothing that can be read so
+
+
+def _duration(seconds: Any) -> Any:
+    return to_jsonable_python(datetime.timedelta(seconds=seconds))
+
+
+def _day(moment: Any) -> Any:
+    day, _, clock = moment.partition("T")
+    if clock != "00:00:00":
+        raise ValueError("a time of day would be lost")
+    return day
+
+
+def _rows(columns: Any) -> Any:
+    index = next(iter(columns.values())).keys()
+    return [{name: column[row] for name, column in columns.items()} for row in index]
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "timedelta": _duration,
+    "Decimal": float,
+    "datetime": _day,
+    "Timestamp": _day,
+    "date": lambda day: f"{day}T00:00:00",
+    "NaTType": lambda _: None,
+    "Series": lambda items: list(items.values()),
+    "DataFrame": _rows,
+}
+"""What a value of some type could be instead."""
+
+
+def _with(value: Any, others: Mapping[Path, Any], path: Path = ()) -> Any:
+    """A copy with other values at some paths."""
+    if path in others:
+        return others[path]
+    if isinstance(value, dict):
+        return {key: _with(inner, others, (*path, key)) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_with(inner, others, (*path, index)) for index, inner in enumerate(value)]
+    return value

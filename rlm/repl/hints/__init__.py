@@ -1,0 +1,1 @@
+"""Hints: what a model is told about its mistakes."""

@@ -1,0 +1,84 @@
+"""A run on record, run again from its recording: no model is asked, no tool is called; differences are reported."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .events import Event, Observer, all_of, ignore
+from .models.scripted import scripted_lm
+from .repl.loop import Driver
+from .results import ExecutionResult
+from .traces import past
+
+if TYPE_CHECKING:
+    from .tasks import Task
+    from .traces import RunRecord
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A cell whose output was another one this time."""
+
+    iteration: int
+    recorded: str
+    now: str
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What came of a run that was run again."""
+
+    result: ExecutionResult[Any]
+    iterations: int
+    differences: tuple[Difference, ...]
+    recorded_ending: str
+    recorded_outputs: Any
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the recording ends before the run did."""
+        return self.recorded_ending in ("running", "unfinished")
+
+    @property
+    def same_ending(self) -> bool:
+        """Whether it ended in the same way, with the same outputs."""
+        now = self.result.to_dict()
+        return self.unfinished or (now["status"], now.get("outputs")) == (self.recorded_ending, self.recorded_outputs)
+
+    @property
+    def same(self) -> bool:
+        """Whether everything came out as it was recorded."""
+        return self.same_ending and not self.differences
+
+
+async def replay(run: RunRecord, task: Task, *, observe: Observer = ignore) -> Replay:
+    """Run a recorded run again. Tools are stand-ins: their answers, too, are on record."""
+    differences: list[Difference] = []
+
+    def look(event: Event) -> None:
+        if event.kind == "replay_differs":
+            differences.append(Difference(event.data["iteration"], event.data["recorded"], event.data["now"]))
+
+    before, result = past(run), run.result() or {}
+    # A run of a plan had a share of its task's budget.
+    limits = {name: limit for name, limit in (run.beginning.get("trigger") or {}).items() if limit is not None}
+    extracted = [prompt.reply for prompt in run.prompts() if prompt.role == "extraction" and prompt.reply is not None]
+    driver = Driver(
+        task.signature,
+        scripted_lm([], "recorded/main"),
+        scripted_lm([], "recorded/sub"),
+        scripted_lm(extracted, "recorded/extraction"),
+        trigger=dataclasses.replace(task.trigger, **limits),
+        limits=task.limits,
+        isolation=task.isolation,
+        policy=task.policy,
+        tools=task.tools,
+        checks=tuple(task.checks),
+        depth=task.depth,
+        guidance=task.guidance,
+        observe=all_of(look, observe),
+    )
+    made = await driver.run(task.inputs, past=before)
+    return Replay(made, len(before.iterations), tuple(differences), run.ending, result.get("outputs"))

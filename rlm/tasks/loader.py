@@ -1,0 +1,259 @@
+"""From a `task.yaml` to a `Task`. All that is wrong with the file is said at once, with its place and its fix."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sandbox import Limits
+
+from ..budgets import FallbackTrigger
+from ..signatures import Signature, SignatureError
+from . import references
+from .adapters import read_adapter
+from .checks import CheckProblem, read_check
+from .confidence import read_confidence
+from .errors import TaskError, TaskProblem
+from .inputs import InputReader, standard_input
+from .local_models import local_problems
+from .models import ROLES, Models, choose
+from .plans import TaskPlans, plan_problems, read_plans
+from .schema.task import BudgetFile, TaskFile
+from .task import Task
+from .validation import validate_script, validate_task
+from .yaml_document import Document, read
+
+# No module has a class named like a built-in type: `doc:str` is an input.
+_REFERENCE = re.compile(r"[\w.-]+:(?!(?:str|int|float|bool|list|dict|bytes)$)[\w.]+")
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What the command line says in place of the file."""
+
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """By name: a text (or JSON, where the signature does not take text), `@file`, `@-` for standard input."""
+
+    models: Mapping[str, str] = field(default_factory=dict)
+    """By role: main, sub, extraction."""
+
+    budget: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of `FallbackTrigger`."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A task as it was when it was run: its file and its inputs may have changed since, or be gone."""
+
+    text: str
+    inputs: Mapping[str, Any] | None
+    """None: they are read from where the text says."""
+
+    models: Mapping[str, str] = field(default_factory=dict)
+    budget: Mapping[str, Any] = field(default_factory=dict)
+    """What the command line had said in place of the file."""
+
+
+def load(
+    path: str | Path,
+    overrides: Overrides | None = None,
+    *,
+    read_stdin: Callable[[], str] | None = standard_input,
+    recorded: Recorded | None = None,
+) -> Task:
+    """The task in a file, or `TaskError` with everything that is wrong with it.
+
+    With `read_stdin=None`, inputs that come from standard input are left out of the task instead of being read. With
+    `recorded`, neither the file nor its inputs are read: both are as they were.
+    """
+    overrides = overrides or Overrides()
+    if recorded is not None:
+        models, budget = {**recorded.models, **overrides.models}, {**recorded.budget, **overrides.budget}
+        overrides = dataclasses.replace(overrides, models=models, budget=budget)
+    loader = _Loader(Path(path), overrides, read_stdin, recorded)
+    task = loader.load()
+    if task is None or loader.problems:
+        raise TaskError(loader.problems)
+    return task
+
+
+class _Loader:
+    """Reads one file. Problems are collected; each part is checked as far as the others allow it."""
+
+    def __init__(
+        self,
+        path: Path,
+        overrides: Overrides,
+        read_stdin: Callable[[], str] | None,
+        recorded: Recorded | None,
+    ) -> None:
+        self.path, self.overrides, self.read_stdin, self.recorded = path, overrides, read_stdin, recorded
+        self.document: Document = read(path) if recorded is None else Document(str(path), recorded.text)
+        self.folder = path.absolute().parent
+        self.problems: list[TaskProblem] = list(self.document.faults)
+
+    def load(self) -> Task | None:
+        """The task, unless a problem was found."""
+        written, found, broken = validate_task(self.document)
+        self.problems += found
+        if written is None:
+            return None
+        models = self._models(written, ("models",) in broken)
+        trigger = self._trigger(written.budget)
+        signature = self._signature(written)
+        self._tools(written, signature)
+        inputs = self._inputs(written, signature, {str(path[1]) for path in broken if path[0] == "inputs" and path[1:]})
+        self._checks(written, signature)
+        plans = self._plans(written, signature)
+        adapter, found = read_adapter(written.adapter, self.document, self.folder)
+        self.problems += found
+        if adapter is not None and adapter.model is not None and adapter.model.scripted is not None:
+            self._script(adapter.model.scripted, ("adapter", "model", "scripted"))
+        scorer, found = read_confidence(written.confidence, self.document, self.folder)
+        self.problems += found
+        if signature is None or models is None or trigger is None:
+            return None
+        limits = written.sandbox.model_dump(exclude={"isolation", "policy"})
+        return Task(
+            signature=signature,
+            inputs=inputs,
+            models=models,
+            trigger=trigger,
+            limits=Limits(**limits),
+            isolation=written.sandbox.isolation,
+            policy=written.sandbox.policy,
+            tool_references=tuple(written.tools),
+            checks=list(written.checks),
+            depth=written.depth,
+            scorer=scorer,
+            adapter=adapter,
+            plans=plans,
+            path=self.path.absolute(),
+            source={
+                "path": str(self.path.absolute()),
+                "text": self.document.text,
+                "models": dict(self.overrides.models),
+                "budget": dict(self.overrides.budget),
+            },
+        )
+
+    def _signature(self, written: TaskFile) -> Signature | None:
+        path, text = ("signature",), written.signature
+        try:
+            source = text if "->" in text else self._signature_class(text)
+            return Signature.of(source, instructions=written.instructions, reserved=_reserved())
+        except SignatureError as error:
+            place = self.document.value_place(path)
+            if error.text is not None and error.position is not None:
+                place = self.document.place_inside(path, error.position)
+            message = str(error).splitlines()[0].partition(" (at ")[0]
+            self.problems.append(self.document.problem(f"signature: {message}", place))
+        except references.ImportProblem as error:
+            self.problems.append(self.document.problem(f"signature: {error}", self.document.value_place(path)))
+        return None
+
+    def _signature_class(self, reference: str) -> Any:
+        if ":" not in reference:
+            raise SignatureError(
+                "this is neither 'inputs -> outputs', as in 'doc: str -> title: str', nor module:Class"
+            )
+        if not _REFERENCE.fullmatch(reference.strip()):
+            raise SignatureError("'->' and the outputs are missing, as in 'doc: str -> title: str'")
+        references.look(self.folder, reference)
+        return references.fetch(self.folder, reference)
+
+    def _models(self, written: TaskFile, broken: bool) -> Models | None:
+        models = choose(written.models, self.overrides.models, self.folder)
+        if models is None and not broken:
+            message = "models.main is missing; name a model, as in `models: openai/gpt-5-mini`, or use --model"
+            self.problems.append(self.document.problem(message, self.document.key_place(("models",))))
+        seen: set[Path] = set()
+        for role in ROLES:
+            script = getattr(models, role).scripted if models is not None else None
+            if script is not None and script not in seen:
+                seen.add(script)
+                own = ("models", role, "scripted")
+                self._script(script, own if self.document.has(own) else ("models", "scripted"))
+        if models is not None:
+            self.problems += local_problems(models, self.document, self.folder, self.overrides.models)
+        return models
+
+    def _script(self, script: Path, path: tuple[str, ...]) -> None:
+        shown = self.path.parent / script.relative_to(self.folder) if script.is_relative_to(self.folder) else script
+        try:
+            document = read(script, str(shown))
+            self.problems += document.faults or validate_script(document)
+        except TaskError as error:
+            # What is wrong inside has a place there; that there is no such file is said where it is named.
+            place = self.document.value_place(path)
+            self.problems += [
+                self.document.problem(f"{'.'.join(path)}: {one}", place) if one.where == str(shown) else one
+                for one in error.problems
+            ]
+
+    def _trigger(self, written: BudgetFile) -> FallbackTrigger | None:
+        presets = {None: FallbackTrigger, "strict": FallbackTrigger.strict, "lenient": FallbackTrigger.lenient}
+        changes = written.model_dump(exclude={"preset"}, exclude_unset=True) | dict(self.overrides.budget)
+        try:
+            return dataclasses.replace(presets[written.preset](), **changes)
+        except (ValueError, TypeError) as error:
+            self.problems.append(TaskProblem("budget", str(error)))
+            return None
+
+    def _inputs(self, written: TaskFile, signature: Signature | None, broken: set[str]) -> dict[str, Any]:
+        if self.recorded is not None and self.recorded.inputs is not None:
+            return dict(self.recorded.inputs)
+        reader = InputReader(signature, self.folder, self.document, self.read_stdin)
+        inputs = reader.read(written.inputs, self.overrides.inputs, broken)
+        self.problems += reader.problems
+        return inputs
+
+    def _tools(self, written: TaskFile, signature: Signature | None) -> None:
+        from ..repl.tools import tool_problem
+
+        seen: dict[str, int] = {}
+        inputs = {field.name for field in signature.inputs} if signature is not None else set()
+        for index, reference in enumerate(written.tools):
+            place, name = self.document.value_place(("tools", index)), reference.partition(":")[2]
+            if name in seen:
+                message = f"tools[{index}]: there is a tool {name!r} already; give this one another name"
+                self.problems.append(self.document.problem(message, place))
+            elif (problem := tool_problem(name, inputs)) is not None:
+                self.problems.append(self.document.problem(f"tools[{index}]: {problem}", place))
+            seen[name] = index
+            try:
+                references.look(self.folder, reference)
+            except references.ImportProblem as error:
+                self.problems.append(self.document.problem(f"tools[{index}]: {error}", place))
+
+    def _plans(self, written: TaskFile, signature: Signature | None) -> TaskPlans | None:
+        if written.plans is None:
+            return None
+        tools = [reference.partition(":")[2] for reference in written.tools]
+        self.problems += plan_problems(written.plans, signature, tools, self.document, self.folder)
+        plans = read_plans(written.plans, self.folder)
+        for name, spec in plans.models.items():
+            if spec.scripted is not None:
+                self._script(spec.scripted, ("plans", "models", name, "scripted"))
+        return plans
+
+    def _checks(self, written: TaskFile, signature: Signature | None) -> None:
+        outputs = [one.name for one in signature.outputs] if signature is not None else None
+        inputs = [one.name for one in signature.inputs] if signature is not None else ()
+        for index, text in enumerate(written.checks):
+            try:
+                read_check(text, outputs, inputs)
+            except CheckProblem as error:
+                place = self.document.place_inside(("checks", index), error.position)
+                self.problems.append(self.document.problem(f"checks[{index}]: {error}", place))
+
+
+def _reserved() -> frozenset[str]:
+    """The names that mean something in the REPL."""
+    from ..repl.tools import RESERVED
+
+    return RESERVED

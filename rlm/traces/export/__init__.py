@@ -1,0 +1,1 @@
+"""Export of recorded runs: JSON, JSON lines and notebooks."""

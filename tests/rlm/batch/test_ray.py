@@ -1,0 +1,310 @@
+"""The Ray engine, on a cluster that is started here: the same batches as on processes, and actors that are killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import batch_story
+import pytest
+
+from rlm.batch.errors import Unfit
+from rlm.batch.executors.base import EngineError, Setting
+from rlm.batch.executors.ray import RayEngine, _words
+from rlm.batch.executors.ray_actors import ItemActor, PaceActor, RayBoard
+from rlm.batch.item import Item
+from rlm.batch.outcome import Outcome
+from rlm.batch.worker import messages
+from rlm.models.rate_limit.bucket import Limit
+
+pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.timeout(300)]
+
+SLOW = """\
+main:
+  - |
+    ```python
+    import time
+    if n in (3, 4): time.sleep(1.5)
+    SUBMIT(twice=2 * n)
+    ```
+"""
+STUCK = SLOW.replace("n in (3, 4)", "n == 1").replace("1.5", "50")
+ASKING = """\
+main:
+  - |
+    ```python
+    SUBMIT(twice=int(llm_query("twice?")))
+    ```
+sub: {"*": "2"}
+"""
+MEETING = """\
+main:
+  - |
+    ```python
+    SUBMIT(twice=meet(n))
+    ```
+"""
+MEET = """\
+import time
+from pathlib import Path
+
+def meet(n: int) -> int:
+    "Wait until all four are here."
+    here = Path(__file__).parent
+    (here / f"here-{n}").touch()
+    end = time.monotonic() + 60
+    while len(list(here.glob("here-*"))) < 4:
+        if time.monotonic() > end:
+            raise RuntimeError("nobody came")
+        time.sleep(0.02)
+    return 2 * n
+"""
+
+
+@pytest.fixture(scope="module")
+def ray() -> Any:
+    return pytest.importorskip("ray", reason="Ray is not installed: pip install 'rlm-kernel[ray]'")
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayEngine]:
+    if not _has_ray():
+        pytest.skip("Ray is not installed: pip install 'rlm-kernel[ray]'")
+    home = tmp_path_factory.mktemp("ray-home")
+    pace = {"pace": str(home / "pace"), "limits": {"scripted/sub": {"requests": 7.5}}}
+    engine = RayEngine(Setting(home=str(home), traffic=pace), workers=2, at_once=2)
+    yield engine
+    engine.close()
+
+
+def _has_ray() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("ray") is not None
+
+
+class Watched:
+    """An engine that notes what it yields, and calls somebody each time an item is taken."""
+
+    def __init__(self, engine: Any, taken: Any = lambda count: None) -> None:
+        self._engine, self._taken = engine, taken
+        self.outcomes: list[Outcome] = []
+        self.count = 0
+
+    def run(self, items: Iterable[Item]) -> Iterator[Outcome]:
+        def watched() -> Iterator[Item]:
+            for item in items:
+                yield item
+                self.count += 1
+                self._taken(self.count)
+
+        for outcome in self._engine.run(watched()):
+            self.outcomes.append(outcome)
+            yield outcome
+
+    def close(self) -> None:
+        """It is not ours."""
+
+
+def test_a_batch_is_done_as_processes_do_it(engine: RayEngine, tmp_path: Path) -> None:
+    folder = batch_story.write_folder(tmp_path / "ray", 9)
+    batch_story.drive(folder, engine)
+    batch_story.check_complete(folder, 9)
+    batch_story.check_told(folder, 9)  # as of the local engine, in its own tests
+    pids = {int(one["worker"].rpartition(":")[2]) for one in batch_story.lines(folder)}
+    assert pids == set(engine.pids)
+    assert os.getpid() not in pids
+
+
+def test_what_an_actor_had_when_it_was_killed_is_done_by_another(engine: RayEngine, tmp_path: Path) -> None:
+    folder = batch_story.write_folder(tmp_path, 8, replies=SLOW)
+    killed: list[int] = []
+
+    def taken(count: int) -> None:
+        if count == 4 and not killed:
+            killed.extend(engine.pids[:1])
+            os.kill(killed[0], signal.SIGKILL)
+
+    watched = Watched(engine, taken)
+    batch_story.drive(folder, watched)
+    batch_story.check_complete(folder, 8)
+    lost = [one for one in watched.outcomes if one.ending == "Lost"]
+    assert lost
+    assert all(f":{killed[0]} was lost" in (one.error or "") for one in lost)
+    assert killed[0] not in engine.pids
+    assert {one["ending"] for one in batch_story.lines(folder)} == {"Submitted"}
+
+
+def test_a_batch_goes_on_where_it_was_cut_off(engine: RayEngine, tmp_path: Path) -> None:
+    folder = batch_story.write_folder(tmp_path, 6)
+    first = Watched(engine)
+    batch_story.drive(folder, first, limit=4)
+    assert first.count == 4
+    second = Watched(engine)
+    batch_story.drive(folder, second)
+    assert second.count == 2
+    batch_story.check_complete(folder, 6)
+
+
+def test_one_actor_runs_several_items_at_once(engine: RayEngine, tmp_path: Path) -> None:
+    task = batch_story.TASK + "tools: [meeting:meet]\n"
+    folder = batch_story.write_folder(tmp_path, 4, task=task, replies=MEETING)
+    (folder / "meeting.py").write_text(MEET)
+    batch_story.drive(folder, engine)  # two actors, and all four items must be there before one can end
+    batch_story.check_complete(folder, 4)
+
+
+def test_a_later_call_takes_the_place_of_one_that_waits(engine: RayEngine, ray: Any, tmp_path: Path) -> None:
+    batch_story.drive(batch_story.write_folder(tmp_path / "first", 1), engine)  # so that there is a cluster
+    source = batch_story.source_of(batch_story.write_folder(tmp_path, 3))
+    items = [replace(one, key=one.name).to_dict() for one in source.read()]
+    kind = ray.remote(ItemActor).options(num_cpus=0, max_concurrency=4)
+    actor = kind.remote(messages.encoded(Setting(home=str(tmp_path)).to_dict()), 1, None)
+    asked = [actor.exchange.remote(messages.encoded({"items": some})) for some in (items[:1], items[1:])]
+    told = [messages.unpack(one)["outcomes"] for one in ray.get(asked)]
+    assert told[0] == []
+    while sum(map(len, told)) < 3:
+        told.append(messages.unpack(ray.get(actor.exchange.remote(messages.encoded({"items": []}))))["outcomes"])
+    ray.kill(actor)
+    outcomes = [(one["key"], one["ending"]) for some in told for one in some]
+    assert outcomes == [(one["name"], "Submitted") for one in items]
+
+
+def test_an_item_that_outlives_its_lease_is_lost_and_its_actor_replaced(engine: RayEngine, tmp_path: Path) -> None:
+    batch_story.drive(batch_story.write_folder(tmp_path / "first", 4), engine)  # so that there are actors
+    folder = batch_story.write_folder(tmp_path, 2, replies=STUCK)
+    items = [item for item, _, _ in batch_story.source_of(folder).checked()]
+    given = [Item.from_dict({**one.to_dict(), "key": f"k{n}", "lease": 3.0}) for n, one in enumerate(items)]
+    before = set(engine.pids)
+    found = {one.key: one for one in engine.run(given)}
+    assert (found["k0"].ending, found["k1"].ending) == ("Lost", "Submitted")
+    assert "not done after 3 seconds" in (found["k0"].error or "")
+    assert len(before - set(engine.pids)) == 1
+
+
+def test_a_lease_does_not_end_while_an_item_waits_for_its_turn_to_ask(engine: RayEngine, tmp_path: Path) -> None:
+    folder = batch_story.write_folder(tmp_path, 2, replies=ASKING)
+    items = [item for item, _, _ in batch_story.source_of(folder).checked()]
+    # The second question is due after eight seconds, and the leases are for five.
+    given = [Item.from_dict({**one.to_dict(), "key": f"k{n}", "lease": 5.0}) for n, one in enumerate(items)]
+    assert [(one.ending, one.error) for one in engine.run(given)] == [("Submitted", None)] * 2
+
+
+def test_a_machine_without_isolation_ends_the_batch(engine: RayEngine, tmp_path: Path) -> None:
+    missing = "seatbelt" if sys.platform == "linux" else "namespaces"
+    folder = batch_story.write_folder(tmp_path, 3, task=batch_story.TASK + f"sandbox: {{isolation: {missing}}}\n")
+    with pytest.raises(Unfit, match=missing):
+        batch_story.drive(folder, engine)
+    assert batch_story.lines(folder) == []
+    good = batch_story.write_folder(tmp_path / "good", 2)
+    batch_story.drive(good, engine)
+    batch_story.check_complete(good, 2)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("The actor died unexpectedly.\n\tclass_name: X\n\tpid: 1", "The actor died unexpectedly."),
+        (
+            "The actor died because of an error raised in its creation task, \x1b[36mray::X()\x1b[39m\n"
+            "Traceback:\n  x\nModuleNotFoundError: No module named 'rlm'\n",
+            "ModuleNotFoundError: No module named 'rlm'; rlm-kernel must be installed on all machines of the cluster",
+        ),
+        ("", "Exception"),
+    ],
+    ids=["died", "no rlm there", "nothing"],
+)
+def test_what_ray_says_is_said_in_a_line(said: str, words: str) -> None:
+    assert _words(Exception(said)) == words
+
+
+def make_room(engine: RayEngine, ray: Any) -> None:
+    """Somebody else needs a processor of the cluster: one of the two actors, if both are there, gives up its own."""
+    if len(engine._actors) > 1:
+        ray.kill(engine._actors.pop().handle)
+
+
+def test_actors_that_cannot_start_are_not_started_for_ever(
+    engine: RayEngine, ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlm.batch.executors.ray._STILLBORN", 2)
+    make_room(engine, ray)
+    other = RayEngine(Setting(traffic={"nonsense": 1}), workers=1)  # in the cluster that is there
+    with pytest.raises(EngineError, match=r"do not start: .*nonsense"):
+        batch_story.drive(batch_story.write_folder(tmp_path, 1), other)
+    other.close()
+    assert ray.is_initialized()
+
+
+JOINED = """
+import json, sys
+import batch_story
+from pathlib import Path
+from rlm.batch.executors.base import Setting
+from rlm.batch.executors.ray import RayEngine
+address, folder = sys.argv[1:]
+traffic = {"limits": {"scripted/main": {"requests": 6000}}}
+engine = RayEngine(Setting(home=folder + "/home", traffic=traffic), address=address, workers=1, at_once=3)
+batch_story.drive(Path(folder), engine)
+print(json.dumps(engine.pids))
+engine.close()
+"""
+
+
+def test_a_cluster_that_is_there_is_joined_by_its_address_and_outlives_the_batch(
+    engine: RayEngine, ray: Any, tmp_path: Path
+) -> None:
+    folder = batch_story.write_folder(tmp_path, 4)
+    (folder / "home").mkdir()
+    make_room(engine, ray)
+    address = ray.get_runtime_context().gcs_address
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    command = [sys.executable, "-c", JOINED, address, str(folder)]
+    joined = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+    assert joined.returncode == 0, joined.stderr
+    batch_story.check_complete(folder, 4)
+    assert not set(json.loads(joined.stdout)) & set(engine.pids)
+    again = batch_story.write_folder(tmp_path / "again", 2)
+    batch_story.drive(again, engine)
+    batch_story.check_complete(again, 2)
+
+
+def test_actors_keep_one_pace_by_an_actor(engine: RayEngine, ray: Any) -> None:
+    async def story() -> None:
+        actor = ray.remote(PaceActor).options(num_cpus=0).remote()
+        one, other, limit = RayBoard(actor), RayBoard(actor), Limit(requests=30)
+        assert (await one.do("m", "take", limit, 1, 1)).due_in == 0
+        place = await other.do("m", "take", limit, 1, 1)
+        assert 1 < place.due_in <= 2
+        one.send("m", "leave", place)
+        assert (await one.do("m", "take", limit, 1, 1)).due_in <= 2
+        ray.kill(actor)
+        with pytest.raises(OSError, match="gone"):
+            await one.do("m", "take", limit, 1, 1)
+
+    asyncio.run(story())
+
+
+def test_the_cluster_listens_on_the_loopback_alone_and_tells_nobody(engine: RayEngine, ray: Any) -> None:
+    (node,) = ray.nodes()
+    assert node["NodeManagerAddress"] == "127.0.0.1"
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+
+
+def test_nobody_at_the_address_is_said_at_once() -> None:
+    with pytest.raises(EngineError, match=r"no Ray cluster at 127\.0\.0\.1:1: .*refused"):
+        RayEngine(address="127.0.0.1:1")
+
+
+def test_that_ray_is_missing_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(EngineError, match=r"pip install 'rlm-kernel\[ray\]'"):
+        RayEngine()

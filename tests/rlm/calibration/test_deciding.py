@@ -1,0 +1,96 @@
+"""What is accepted: what helps on samples that were not seen, and nothing that only seems to."""
+
+from __future__ import annotations
+
+import pytest
+from made_answers import entries_of, honest, make_answers, numbers, telling
+
+from rlm.calibration import Answer, TooLittle, answers_of, calibrate
+from rlm.calibration.bootstrap import difference
+from rlm.calibration.dataset import groups
+from rlm.calibration.scored import by_calibrator, by_formula
+
+
+def test_evidence_that_says_something_is_accepted_and_helps_on_fresh_answers() -> None:
+    report = calibrate(make_answers(telling, 300, fields=(1, 2, 3)))
+    assert (report.accepted, report.method) == (True, "logistic")
+    assert report.calibrator is not None
+    fresh = make_answers(telling, 2000, seed=99, fields=(1, 2, 3))
+    before, after = by_formula(fresh), by_calibrator(report.calibrator, fresh)
+    for level in ("fields", "answers"):
+        old, new = getattr(before, level).measures(), getattr(after, level).measures()
+        assert new.brier < old.brier - 0.05
+        assert new.ece < 0.06 < old.ece
+        assert new.auroc is not None
+        assert old.auroc is not None
+        assert new.auroc > old.auroc
+
+
+def test_a_formula_that_is_right_is_not_replaced() -> None:
+    accepted = [calibrate(make_answers(honest, 60, seed=seed), method="isotonic").accepted for seed in range(30)]
+    assert sum(accepted) <= 2, "one in forty is what chance allows"
+
+
+def test_isotonic_repairs_a_formula_that_is_only_too_sure() -> None:
+    def too_sure(dice):  # type: ignore[no-untyped-def]
+        formula = dice.choice((0.5, 0.8, 0.99))
+        return {}, formula, formula - 0.35
+
+    report = calibrate(make_answers(too_sure, 400), method="isotonic")
+    assert report.accepted
+    assert report.calibrator is not None
+    assert report.calibrator.field(numbers(0.8)) == pytest.approx(0.45, abs=0.1)
+
+
+def test_the_same_sample_again_proves_nothing_more() -> None:
+    once = calibrate(make_answers(telling, 100))
+    often = calibrate(make_answers(telling, 100, epochs=10))
+    assert (often.fields.low, often.fields.high) == pytest.approx((once.fields.low, once.fields.high), abs=0.05)
+
+
+def test_no_sample_is_on_both_sides_of_a_split() -> None:
+    answers = make_answers(telling, 50, epochs=3)
+    first, second = groups(answers, 2, seed=7)
+    assert not {one.sample for one in first} & {one.sample for one in second}
+    assert (len(first), len(second)) == (75, 75)
+    assert groups(answers, 2, seed=7) == [first, second]
+    assert groups(answers, 2, seed=8) != [first, second]
+
+
+def test_an_interval_is_wider_where_values_come_in_clusters() -> None:
+    before, after = [0.5] * 400, [0.3, 0.6] * 200
+    alone = difference(range(400), before, after, seed=1)
+    together = difference([at % 2 for at in range(400)], before, after, seed=1)
+    assert (alone.mean, together.mean) == pytest.approx((-0.05, -0.05))
+    assert alone.improved
+    assert not together.improved
+
+
+def test_too_little_is_said_in_words() -> None:
+    with pytest.raises(TooLittle, match=r"one half of the data has 15 samples .* each needs at least 20"):
+        calibrate(make_answers(telling, 30))
+    always = [Answer(f"s{at}", {"f": numbers()}, {"f": True}) for at in range(60)]
+    with pytest.raises(TooLittle, match=r"all 30 fields in one half of the data are right.* Harder samples"):
+        calibrate(always)
+
+
+def test_the_held_out_answers_are_one_for_each_sample() -> None:
+    report = calibrate(make_answers(telling, 100, epochs=2))
+    assert report.calibrator is not None
+    assert len(report.calibrator.held_out) == 100
+    assert report.calibrator.fitted_on == {"samples": 100, "answers": 200, "fields": 200, "seed": 1}
+
+
+def test_only_extracted_answers_with_evidence_are_read_from_a_log() -> None:
+    answers = make_answers(telling, 3)
+    entries = entries_of(answers)
+    old = {**entries[0], "fields": {}}
+    unscored = {**entries[1], "fields": {**entries[1]["fields"], "extra": numbers()}}
+    found = answers_of([entries[0], old, unscored, *entries_of(answers, "Submitted"), *entries_of(answers, "Failed")])
+    assert [set(one.fields) for one in found] == [{"f0"}, {"f0"}]
+    assert [one.right for one in found] == [answers[0].right, answers[1].right]
+
+
+def test_what_counts_as_right_can_be_less_than_all() -> None:
+    entry = {**entries_of(make_answers(telling, 1))[0], "scores": {"f0": 0.75}}
+    assert [answers_of([entry], right)[0].right["f0"] for right in (1.0, 0.75)] == [False, True]
