@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import processes
+import transports
 from loops.ours import reply
 
 _BATCH = """
@@ -35,7 +36,7 @@ def _local_lm(port: int) -> Any:
     return dspy.LM("openai/local", api_base=f"http://127.0.0.1:{port}/v1", api_key="none", cache=False)
 
 
-def batch(kind: Any, port: int, count: int, parallel: int) -> dict[str, Any]:
+def batch(kind: Any, port: int, count: int, parallel: int, transport: str = "own") -> dict[str, Any]:
     """`llm_batch` in a real run, timed by the cell that calls it; and the processor time of this process."""
     import dspy
 
@@ -51,7 +52,8 @@ def batch(kind: Any, port: int, count: int, parallel: int) -> dict[str, Any]:
     )
     kind.settle()
     cpu = time.process_time()
-    with processes.apart(), dspy.context(lm=scripted_lm([reply(_BATCH.format(call=call))])):
+    model = scripted_lm([reply(_BATCH.format(call=call))])
+    with processes.apart(), transports.carrying(transport), dspy.context(lm=model):
         result = predict.run_with_fallback(question="How long does it take?")
     _check_good(result.outputs.good, count)
     return {"seconds": result.outputs.seconds, "cpu": time.process_time() - cpu}
@@ -80,34 +82,28 @@ def dspy_batch(kind: Any, port: int, count: int, parallel: int) -> dict[str, Any
     return {"seconds": result.seconds, "cpu": time.process_time() - cpu}
 
 
-def bare_batch(kind: Any, port: int, count: int, parallel: int) -> dict[str, Any]:
-    """The same requests over plain asyncio streams: what this machine and the server allow."""
+def bare_batch(kind: Any, port: int, count: int, parallel: int, transport: str = "streams") -> dict[str, Any]:
+    """The same requests over a transport alone: without a model library, a run or a record."""
     with processes.apart():
-        return asyncio.run(_bare_batch(port, count, parallel))
+        return asyncio.run(_bare_batch(transports.TRANSPORTS[transport], port, count, parallel))
 
 
-async def _bare_batch(port: int, count: int, parallel: int) -> dict[str, Any]:
-    free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+async def _bare_batch(kind: type[transports.Transport], port: int, count: int, parallel: int) -> dict[str, Any]:
+    headers = [("Content-Type", "application/json"), ("Authorization", "Bearer none")]
+    transport = kind(f"http://127.0.0.1:{port}/v1/chat/completions", headers)
     gate = asyncio.Semaphore(parallel)
 
     async def one(number: int) -> None:
         async with gate:
-            reader, writer = free.pop() if free else await asyncio.open_connection("127.0.0.1", port)
             message = {"role": "user", "content": f"What is {number}?"}
-            body = json.dumps({"model": "local", "messages": [message]}).encode()
-            head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: local\r\nContent-Length: {len(body)}\r\n\r\n"
-            writer.write(head.encode() + body)
-            answer = await reader.readuntil(b"\r\n\r\n")
-            length = int(answer.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
-            json.loads(await reader.readexactly(length))
-            free.append((reader, writer))
+            response = await transport.post(json.dumps({"model": "local", "messages": [message]}).encode())
+            json.loads(response.body)
 
     cpu, before = time.process_time(), time.perf_counter()
     await asyncio.gather(*(one(number) for number in range(count)))
-    seconds = time.perf_counter() - before
-    for _, writer in free:
-        writer.close()
-    return {"seconds": seconds, "cpu": time.process_time() - cpu}
+    seconds, cpu = time.perf_counter() - before, time.process_time() - cpu
+    await transport.close()
+    return {"seconds": seconds, "cpu": cpu}
 
 
 class Gate:

@@ -21,7 +21,8 @@ from typing import Any
 
 import runtime_table
 from loops import BY_KEY, LOOPS
-from runtime_results import BATCH, DELAY_S, PARALLEL, RUNS, RuntimeResults
+from runtime_results import BATCH, DELAY_S, PARALLEL, RUNS, SINGLE, SINGLE_DELAY_S, RuntimeResults
+from transports import CLIENTS, SLOW, TRANSPORTS
 from workers import HERE, ROOT, Stopped, Worker, shorten
 
 ITERATIONS = 20
@@ -69,9 +70,12 @@ class Workers:
 class ChatServer:
     """The local server that answers after a set time."""
 
+    def __init__(self, delay: float) -> None:
+        self.delay = delay
+
     def __enter__(self) -> ChatServer:
         self.process = subprocess.Popen(
-            [sys.executable, "-P", str(HERE / "chat_server.py"), str(DELAY_S)],
+            [sys.executable, "-P", str(HERE / "chat_server.py"), str(self.delay)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -105,19 +109,31 @@ def five(workers: Workers, quick: bool) -> None:
 
 
 def batch(workers: Workers, quick: bool) -> None:
-    """A thousand prompts, a hundred at a time; the bare client says what the machine allows."""
-    found = workers.results.batch
-    with ChatServer() as server:
+    """A thousand prompts, a hundred at a time, over each transport; asyncio streams say what the machine allows."""
+    results = workers.results
+    rounds = 2 if quick else 7
+    with ChatServer(DELAY_S) as server:
         order = {"port": server.port, "count": BATCH, "parallel": PARALLEL}
-        workers.ask("ours", "batch", do="batch", **order | {"count": PARALLEL})  # imports; not counted
-        for _ in range(2 if quick else 5):
-            for key, name in (("ours", "batch"), ("ours", "bare_batch")):
-                answer = workers.ask(key, name, do=name, **order)
-                if answer:
-                    found.setdefault(name, []).append(answer)
-        workers.results.server = server.stats()
+        _by_turns(workers, results.batch, rounds, order)
+        results.server = server.stats()
         if not quick and (answer := workers.ask("dspy-local", "dspy_batch", do="dspy_batch", **order)):
-            found["dspy_batch"] = [answer]
+            results.batch["dspy_batch"] = [answer]
+    with ChatServer(SINGLE_DELAY_S) as server:
+        _by_turns(workers, results.single, rounds, {"port": server.port, "count": SINGLE, "parallel": 1})
+
+
+def _by_turns(workers: Workers, found: dict[str, list[dict[str, float]]], rounds: int, order: dict[str, Any]) -> None:
+    """Each transport alone, and `llm_batch` over it, round by round; imports and first connections are not counted."""
+    for number in range(rounds + 1):
+        for transport in TRANSPORTS:
+            if transport in SLOW and number > 1:
+                continue
+            for load in ("batch", "bare_batch") if transport in CLIENTS else ("bare_batch",):
+                size = {} if number else {"count": PARALLEL}
+                name = f"{load} {transport}"
+                answer = workers.ask("ours", name, do=load, transport=transport, limit=300.0, **order | size)
+                if answer and number:
+                    found.setdefault(name, []).append(answer)
 
 
 def tokens(workers: Workers, quick: bool) -> None:

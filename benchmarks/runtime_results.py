@@ -8,12 +8,18 @@ from typing import Any
 
 from loops import BY_KEY, LOOPS
 from results import Verdict
+from transports import CLIENTS
 
 BATCH, PARALLEL, DELAY_S = 1000, 100, 0.05
+SINGLE, SINGLE_DELAY_S = 200, 0.002
+"""Prompts one at a time, to a server that answers sooner: only their processor time is of interest."""
+
 IDEAL_S = BATCH / PARALLEL * DELAY_S
 RUNS = 200
 TIMES_FASTER = 4
 OVER_IDEAL = 1.1
+LESS_THAN_LIBRARIES = 0.15
+"""A client of our own is worth its lines if it takes so much less processor time than every library's."""
 
 
 @dataclass
@@ -24,6 +30,9 @@ class RuntimeResults:
     versions: dict[str, str] = field(default_factory=dict)
     five: dict[str, list[float]] = field(default_factory=dict)
     batch: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    single: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    """The same clients as in `batch`, one prompt at a time."""
+
     server: dict[str, int] = field(default_factory=dict)
     tokens: dict[str, dict[str, float]] = field(default_factory=dict)
     at_once: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -36,8 +45,13 @@ class RuntimeResults:
 
     def verdicts(self) -> list[Verdict]:
         """The targets of the parts that were run."""
-        checks = {"five": self._five, "batch": self._batch, "tokens": self._tokens, "at_once": self._at_once}
-        return [check() for part, check in checks.items() if part in self.load]
+        checks = {
+            "five": [self._five],
+            "batch": [self._batch, self._transport],
+            "tokens": [self._tokens],
+            "at_once": [self._at_once],
+        }
+        return [check() for part, several in checks.items() if part in self.load for check in several]
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"targets": [verdict.__dict__ for verdict in self.verdicts()]}
@@ -59,10 +73,20 @@ class RuntimeResults:
 
     def _batch(self) -> Verdict:
         target = f"llm_batch of {BATCH:,} prompts, {PARALLEL} at a time, within 10% of the ideal {IDEAL_S:g} s"
-        if not self.batch.get("batch"):
-            return self._missing("batch", target)
-        found = statistics.median(one["seconds"] for one in self.batch["batch"])
+        if not self.batch.get("batch own"):
+            return self._missing("batch own", target)
+        found = statistics.median(one["seconds"] for one in self.batch["batch own"])
         return Verdict(target, found <= IDEAL_S * OVER_IDEAL, f"{found:.2f} s, {found / IDEAL_S - 1:+.0%}")
+
+    def _transport(self) -> Verdict:
+        target = f"llm_batch over our own client: {LESS_THAN_LIBRARIES:.0%} less processor time than over any library's"
+        found = {name: against_own(self.batch, f"batch {name}") for name in CLIENTS if name != "own"}
+        ratios = {name: ratio for name, ratio in found.items() if ratio is not None}
+        if not ratios:
+            return self._missing("batch own", target)
+        best = min(ratios, key=lambda name: ratios[name])
+        less = 1 - 1 / ratios[best]
+        return Verdict(target, less > LESS_THAN_LIBRARIES, f"{less:.0%} less than over {best}")
 
     def _tokens(self) -> Verdict:
         target = "20 iterations send fewer characters than dspy.RLM's, all of them appended to the last request"
@@ -83,3 +107,12 @@ class RuntimeResults:
         return Verdict(
             target, submitted == [RUNS, RUNS], f"{submitted[0]} and {submitted[1]}; {timed['seconds']:.1f} s"
         )
+
+
+def against_own(found: dict[str, list[dict[str, float]]], name: str) -> float | None:
+    """The median, over the rounds, of one processor time by that of our own client in the same round."""
+    own = f"{name.partition(' ')[0]} own"
+    if name == own or own not in found or name not in found:
+        return None
+    pairs = zip(found[name], found[own], strict=False)
+    return statistics.median(one["cpu"] / ours["cpu"] for one, ours in pairs)

@@ -9,7 +9,8 @@ from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from runtime_results import IDEAL_S, RuntimeResults
+from runtime_results import BATCH, IDEAL_S, SINGLE, RuntimeResults, against_own
+from transports import CLIENTS
 
 
 def print_results(results: RuntimeResults) -> None:
@@ -51,9 +52,17 @@ def _five(results: RuntimeResults) -> Table:
     return table
 
 
-_CLIENTS = {
-    "batch": "ours, llm_batch in a run",
-    "bare_batch": "bare asyncio client, no model library",
+_TRANSPORTS = {
+    "own": "the client in rlm.models",
+    "dspy": "dspy's transport",
+    "aiohttp": "aiohttp",
+    "httpx": "httpx",
+    "streams": "asyncio streams, no client",
+}
+_BATCHES = {
+    "batch own": "ours, llm_batch in a run",
+    **{f"batch {name}": f"  over {_TRANSPORTS[name]}" for name in CLIENTS if name != "own"},
+    **{f"bare_batch {name}": f"alone: {label}" for name, label in _TRANSPORTS.items()},
     "dspy_batch": "dspy.RLM, llm_query_batched (8 at a time)",
 }
 
@@ -62,14 +71,39 @@ def _batch(results: RuntimeResults) -> Table:
     title = (
         f"1,000 prompts, 100 at a time, 50 ms each: {IDEAL_S:g} s at best; most at once: {results.server.get('most')}"
     )
-    table = _table(title, "median, s", "minimum, s", "over the ideal", "processor, s")
-    for name, label in _CLIENTS.items():
+    table = _table(
+        title,
+        *("median, s", "minimum, s", "over the ideal", "processor, s", "µs a call\n(minimum)", "than ours"),
+        *("one at a time,\nµs a call", "than ours"),
+    )
+    for name, label in _BATCHES.items():
         found = results.batch.get(name)
-        if found:
-            seconds = [one["seconds"] for one in found]
-            median, cpu = statistics.median(seconds), statistics.median(one["cpu"] for one in found)
-            table.add_row(label, f"{median:.2f}", f"{min(seconds):.2f}", f"{median / IDEAL_S - 1:+.0%}", f"{cpu:.2f}")
+        if not found:
+            continue
+        seconds, cpu = [one["seconds"] for one in found], [one["cpu"] for one in found]
+        median = statistics.median(seconds)
+        table.add_row(
+            label,
+            f"{median:.2f}",
+            f"{min(seconds):.2f}",
+            f"{median / IDEAL_S - 1:+.0%}",
+            f"{statistics.median(cpu):.2f}",
+            f"{statistics.median(cpu) / BATCH * 1e6:,.0f} ({min(cpu) / BATCH * 1e6:,.0f})",
+            _times(against_own(results.batch, name)),
+            *_single(results.single, name),
+        )
     return table
+
+
+def _single(single: dict[str, list[dict[str, float]]], name: str) -> tuple[str, str]:
+    if name not in single:
+        return "", ""
+    cpu = statistics.median(one["cpu"] for one in single[name])
+    return f"{cpu / SINGLE * 1e6:,.0f}", _times(against_own(single, name))
+
+
+def _times(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f}x"
 
 
 def _tokens(results: RuntimeResults) -> Table:
