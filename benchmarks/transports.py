@@ -60,7 +60,7 @@ class Own:
     """The client in `rlm.models`."""
 
     def __init__(self, url: str, headers: Headers) -> None:
-        from rlm.models.transport import Endpoint
+        from rlm.models.direct.transport import Endpoint
 
         self.endpoint = Endpoint.at(url, headers, SECONDS)
 
@@ -68,7 +68,7 @@ class Own:
         return await self.endpoint.post(body)
 
     async def close(self) -> None:
-        from rlm.models.connections import connections
+        from rlm.models.direct.connection_pool import connections
 
         connections.close()
 
@@ -155,7 +155,7 @@ _opened: dict[tuple[str, asyncio.AbstractEventLoop, Any], Transport] = {}
 @contextlib.contextmanager
 def carrying(name: str) -> Iterator[None]:
     """Have the direct calls of `rlm` carried by this transport."""
-    from rlm.models.transport import Endpoint
+    from rlm.models.direct.transport import Endpoint
 
     async def carried(endpoint: Endpoint, body: bytes) -> Any:
         key = name, asyncio.get_running_loop(), endpoint
