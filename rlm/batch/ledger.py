@@ -7,7 +7,6 @@ driver is killed at, the next one finds here what is done, and knows from both w
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import sqlite3
@@ -16,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..files import FileLock
 from . import fingerprint
 from .errors import BatchError, BatchTaken, unwritable
 
@@ -83,14 +83,14 @@ class Ledger:
                 self._db = sqlite3.connect(path, isolation_level=None)
                 self._open()
         except BaseException:
-            os.close(self._lock)
+            self._lock.release()
             raise
 
     def close(self) -> None:
         """Close the file and let others have it."""
         with contextlib.suppress(sqlite3.Error):
             self._db.close()
-        os.close(self._lock)
+        self._lock.release()
 
     def begin(self, items: Iterable[tuple[str, str, float]]) -> int:
         """Take down what the batch is made of now: hash, name and lease of each item, in order; how many there are."""
@@ -255,20 +255,15 @@ def ledger_path(home: Path, results: Path) -> Path:
     return home / "batches" / f"{place.stem[:40]}-{hashlib.sha256(os.fsencode(place)).hexdigest()[:16]}.db"
 
 
-def _take_lock(path: Path) -> int:
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
-        os.close(descriptor)
+def _take_lock(path: Path) -> FileLock:
+    lock = FileLock(path)
+    if not lock.acquire(timeout=0):
+        holder = path.read_bytes()[:20].decode("ascii", "replace").strip()
         whose = f"process {holder}" if holder else "another process"
-        raise BatchTaken(
-            f"{whose} is working on this batch; wait for it, or end it, or name another --output"
-        ) from None
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, str(os.getpid()).encode("ascii"), 0)
-    return descriptor
+        raise BatchTaken(f"{whose} is working on this batch; wait for it, or end it, or name another --output")
+    os.ftruncate(lock.fileno(), 0)
+    os.pwrite(lock.fileno(), str(os.getpid()).encode("ascii"), 0)
+    return lock
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from ..files import FileLock, replacing
 from .errors import BatchTaken, ForeignResults, unwritable
 from .ledger import Entry, Ledger
 from .outcome import ENDINGS, Outcome
@@ -53,7 +53,7 @@ class Results:
         self._ledger = ledger
         with _room(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file, self.mended = self._open()
+            self._lock, self.mended = self._open()
 
     def write(self, number: int, outcome: Outcome) -> bool:
         """Write an outcome down, in the ledger and here; False if the item has one already."""
@@ -62,7 +62,7 @@ class Results:
         if not self._ledger.write(entry):
             return False
         with _room(self.path):
-            _append(self._file, entry.line)
+            _append(self._lock.fileno(), entry.line)
         return True
 
     def close(self) -> None:
@@ -70,51 +70,37 @@ class Results:
         try:
             self._return()
         finally:
-            os.close(self._file)
+            self._lock.release()
 
-    def _open(self) -> tuple[int, Mended]:
-        """The file, ours alone, and what had to be done to it."""
-        file = _claimed(self.path)
+    def _open(self) -> tuple[FileLock, Mended]:
+        """Lock the file and repair it."""
+        lock = _locked(self.path)
         try:
             mended = _mend(self.path, self._ledger)
-            anew = None if _is(self.path, file) else _claimed(self.path)  # it was written anew
+            replaced = None if lock.is_current() else _locked(self.path)
         except BaseException:
-            os.close(file)
+            lock.release()
             raise
-        if anew is None:
-            return file, mended
-        os.close(file)
-        return anew, mended
+        if replaced is None:
+            return lock, mended
+        lock.release()
+        return replaced, mended
 
     def _return(self) -> None:
         """Put the file back, with all its lines, if somebody has taken it away."""
-        if not _is(self.path, self._file):
+        if not self._lock.is_current():
             with _room(self.path):
-                file, _ = self._open()
-                os.close(self._file)
-                self._file = file
+                lock, _ = self._open()
+                self._lock.release()
+                self._lock = lock
 
 
-def _claimed(path: Path) -> int:
-    """The file, open for more lines. Raises `BatchTaken` if another process has it, with whatever ledger."""
-    file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(file)
-        message = f"another process is writing to {path}; wait for it, or end it, or name another --output"
-        raise BatchTaken(message) from None
-    except OSError:
-        pass  # a file system that knows no locks
-    return file
-
-
-def _is(path: Path, file: int) -> bool:
-    """Whether a file that is open is still the one at its place."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(file))
-    except OSError:
-        return False
+def _locked(path: Path) -> FileLock:
+    """Lock the file for appending. Raise `BatchTaken` if another process has it, with whatever ledger."""
+    lock = FileLock(path, mode=0o644, append=True)
+    if not lock.acquire(timeout=0):
+        raise BatchTaken(f"another process is writing to {path}; wait for it, or end it, or name another --output")
+    return lock
 
 
 def entry_of(number: int, outcome: Outcome) -> Entry:
@@ -226,25 +212,16 @@ def _look(file: IO[bytes], path: Path, ledger: Ledger) -> Counter[str]:
 
 def _rewrite(file: IO[bytes], path: Path, ledger: Ledger) -> None:
     """The file without the lines that must go, put in its place as a whole. What is not in the batch has no number."""
-    place = path.resolve()  # a link stays one
-    other = place.with_name(f".{place.name}.{os.getpid()}")
-    try:
-        ledger.begin_lines()
-        with other.open("wb") as target:
-            for _, data, line in _parsed(file, path):
-                if not ledger.note_line(data["key"]):
-                    continue
-                standing = ledger.standing(data["key"], data["item"], data["number"])
-                if standing == "other" and data["number"] is not None:
-                    line = _line({**data, "number": None})
-                if standing in ("current", "other"):
-                    target.write(line.encode() + b"\n")
-            target.flush()
-            os.fsync(target.fileno())
-        other.replace(place)
-    except BaseException:
-        other.unlink(missing_ok=True)
-        raise
+    ledger.begin_lines()
+    with replacing(path) as target:
+        for _, data, line in _parsed(file, path):
+            if not ledger.note_line(data["key"]):
+                continue
+            standing = ledger.standing(data["key"], data["item"], data["number"])
+            if standing == "other" and data["number"] is not None:
+                line = _line({**data, "number": None})
+            if standing in ("current", "other"):
+                target.write(line.encode() + b"\n")
 
 
 def _parsed(file: IO[bytes], path: Path) -> Iterator[tuple[int, dict[str, Any], str]]:

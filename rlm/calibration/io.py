@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from ..files import write_atomic
 from .calibrator import Calibrator, Way, Whole
 from .features import FEATURES
 from .isotonic import Isotonic
@@ -90,12 +90,7 @@ def save(calibrator: Calibrator, path: str | Path) -> None:
     }
     target = Path(path)
     lines = [f"  {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in data.items()]
-    other = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        other.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-        other.replace(target)
-    finally:
-        other.unlink(missing_ok=True)
+    write_atomic(target, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def load(path: str | Path) -> Calibrator:

@@ -6,13 +6,13 @@ whoever goes on. The other two files are there whole, or as they were before.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..files import FileLock, write_atomic
 from ..redaction import Scrubber
 from .log import HEADER, SAMPLES, SUMMARY, Entry, LogError, is_log, read_header, refuse_changed
 
@@ -27,9 +27,11 @@ class LogWriter:
         self._scrubber = Scrubber()
         folder.mkdir(parents=True, exist_ok=True)
         _refuse_others(folder)
-        self._file = os.open(folder / SAMPLES, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._lock = FileLock(folder / SAMPLES, mode=0o644, append=True)
+        if not self._lock.acquire(timeout=0):
+            raise LogError(f"another process is writing to {folder}; wait for it, or use another --log")
+        self._file = self._lock.fileno()
         try:
-            self._lock()
             made = json.loads(self._scrubber.text(json.dumps(dict(header))))
             if is_log(folder):
                 _same(folder, read_header(folder), made)
@@ -39,7 +41,7 @@ class LogWriter:
                 write_whole(folder / HEADER, made)
             self._repair()
         except BaseException:
-            os.close(self._file)
+            self._lock.release()
             raise
 
     def append(self, entry: Entry) -> None:
@@ -54,20 +56,14 @@ class LogWriter:
         write_whole(self.folder / SUMMARY, summary)
 
     def close(self) -> None:
-        """Give the log free."""
-        os.close(self._file)
+        """Release the log."""
+        self._lock.release()
 
     def __enter__(self) -> LogWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LogError(f"another process is writing to {self.folder}; wait for it, or use another --log") from None
 
     def _repair(self) -> None:
         """Make the file end with a whole line: what a killed process was writing is finished or taken away."""
@@ -86,18 +82,7 @@ class LogWriter:
 
 def write_whole(path: Path, value: Mapping[str, Any]) -> None:
     """Write a JSON file so that it is there whole, or as it was before."""
-    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
-    other = path.with_suffix(f".{os.getpid()}.tmp")
-    with other.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    other.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    write_atomic(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
 def _refuse_others(folder: Path) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import fcntl
 import hashlib
 import json
 import logging
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 from urllib.parse import urlsplit
 
+from ..files import FileLock
 from .requests import CLIENT
 
 Mode = Literal["off", "read", "read-write"]
@@ -192,8 +192,7 @@ class AnswerCache:
     def _set_aside(self, error: Exception) -> None:
         """Move a file that cannot be read out of the way, unless another process has done it."""
         self.close()
-        with open(f"{self.path}.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with FileLock(Path(f"{self.path}.lock")):
             if not self.path.exists() or os.stat(self.path).st_ino != self._inode:
                 return
             aside = f"{self.path}.broken-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"

@@ -1,19 +1,18 @@
 """A log that is one JSON array in one file: whole at every moment, and safe under several processes.
 
-Whoever writes holds the lock file beside it, reads what is there, writes the new text to another file, syncs it to the
-disk and renames it over the old one. A reader sees the old array or the new one. The lock is the operating system's and
-goes away with its process. A writer that is killed leaves at most a file that nobody reads; the next one replaces it.
+A writer takes the lock file beside it, reads the array and replaces the file (see `rlm.files`): a reader sees the old
+array or the new one.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from ..files import FileLock, write_atomic
 
 Entry = dict[str, Any]
 
@@ -98,32 +97,21 @@ class JsonLog:
     def _locked(self) -> Iterator[None]:
         """The right to write, for one caller at a time, in this process and in others."""
         target = self.path.resolve()  # a link stays a link: what it leads to is replaced
+        lock = FileLock(target.with_name(target.name + ".lock"))
         try:
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            lock = os.open(target.with_name(target.name + ".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            lock.acquire()
         except OSError as error:
             raise LogError(self.path, f"cannot be written: {error.strerror}") from None
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
             yield
         finally:
-            os.close(lock)
+            lock.release()
 
     def _replace(self, text: str) -> None:
-        target = self.path.resolve()
-        fresh = target.with_name(target.name + ".new")
         try:
-            mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-            descriptor = os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, mode)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(text.encode("utf-8"))
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(target)
-            _sync_folder(target.parent)
+            write_atomic(self.path, text, mode=0o600)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                fresh.unlink(missing_ok=True)  # on a full disk, what there is of it is in the way
             raise LogError(self.path, f"cannot be written: {error.strerror}; what was there stays") from None
 
 
@@ -139,14 +127,3 @@ def _dump(entry: Entry) -> str:
 def _kind(value: Any) -> str:
     names = {dict: "an object", list: "an array", str: "a text", type(None): "null", bool: "true or false"}
     return names.get(type(value), "a number")
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name as durable as the file itself."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass  # some file systems cannot; the file itself is on the disk
-    finally:
-        os.close(descriptor)

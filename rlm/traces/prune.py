@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .paths import WriterLock, databases, folder, lock_path, writer_lives
+from .paths import databases, folder, lock_database, lock_path, writer_lives
 from .reader import open_to_read
 from .recorder import connect
 from .runs import RunRecord, load
@@ -130,8 +130,8 @@ def _contents(path: Path) -> _Contents:
 
 def _remove(path: Path, ids: list[str]) -> list[str]:
     """Remove runs from one file; the file itself, when nothing is left."""
-    lock = WriterLock(path)
-    if not lock.take():
+    lock = lock_database(path)
+    if lock is None:
         return [f"{path.name} is being written, and was left alone."]
     try:
         with contextlib.closing(connect(path)) as connection:

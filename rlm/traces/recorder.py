@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..files import FileLock
 from ..redaction import Scrubber
 from . import blobs
 from .encoding import outline, to_json
 from .inputs import outline_inputs
-from .paths import WriterLock, databases, new_database
+from .paths import databases, lock_database, new_database
 from .run_index import Progress, count, parent_of
 from .schema import upgrade
 
@@ -25,7 +25,7 @@ MAX_BYTES = 256 << 20
 
 _CANDIDATES = 8
 _BEGINNINGS = 20
-_TRIES = 10
+_LOCK_S = 0.1
 _EVENT = "INSERT INTO events (run, sequence, parent, kind, time, meta) VALUES (?, ?, ?, ?, ?, ?)"
 
 OnConnect = Callable[[sqlite3.Connection], None]
@@ -35,8 +35,7 @@ class Recorder:
     """Writes events to one database. Opening takes up a file that nobody writes any more, or begins a new one."""
 
     def __init__(self, folder: Path, on_connect: OnConnect | None = None) -> None:
-        self.lock, self._connection = _open(folder, on_connect)
-        self.path = self.lock.path
+        self.path, self.lock, self._connection = _open(folder, on_connect)
         self._runs: dict[str, Progress] = {}
         self._scrubber = Scrubber()
 
@@ -105,31 +104,26 @@ class Recorder:
         run.changed = False
 
 
-def _open(folder: Path, on_connect: OnConnect | None) -> tuple[WriterLock, sqlite3.Connection]:
+def _open(folder: Path, on_connect: OnConnect | None) -> tuple[Path, FileLock, sqlite3.Connection]:
     for path in databases(folder)[:_CANDIDATES]:
-        lock = WriterLock(path)
-        try:
-            if path.stat().st_size <= MAX_BYTES and lock.take():
-                return lock, connect(path, on_connect)
-        except Exception:  # damaged, or of a later version: it is left as it is, and another one is tried
-            lock.release()
-    lock = _begun(folder)
+        # A database that is damaged, or of a later version, is left as it is, and another one is tried.
+        with contextlib.suppress(Exception):
+            if path.stat().st_size <= MAX_BYTES and (lock := lock_database(path)) is not None:
+                return path, lock, _connect(path, lock, on_connect)
+    for _ in range(_BEGINNINGS):
+        path = new_database(folder)
+        # Another process may take the new file first. A reader that looks for a live writer locks it for a moment, too.
+        if (lock := lock_database(path, timeout=_LOCK_S)) is not None:
+            return path, lock, _connect(path, lock, on_connect)
+    raise OSError(f"{folder}: no new database could be locked")
+
+
+def _connect(path: Path, lock: FileLock, on_connect: OnConnect | None) -> sqlite3.Connection:
     try:
-        return lock, connect(lock.path, on_connect)
+        return connect(path, on_connect)
     except BaseException:
         lock.release()
         raise
-
-
-def _begun(folder: Path) -> WriterLock:
-    """A new file and its lock. Another process may see the file first and take it up; then it is that one's."""
-    for _ in range(_BEGINNINGS):
-        lock = WriterLock(new_database(folder))
-        for _ in range(_TRIES):
-            if lock.take():
-                return lock
-            time.sleep(0.005)  # a reader that looks whether the writer lives has the lock for a moment, too
-    raise OSError(f"{folder}: no new file could be locked")
 
 
 def connect(path: Path, on_connect: OnConnect | None = None) -> sqlite3.Connection:

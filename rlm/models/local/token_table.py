@@ -10,14 +10,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ...files import write_atomic
 from ...paths import home
 
 _FORMAT = 1
@@ -105,14 +104,8 @@ def _write(file: Path, known: TokenBytes) -> None:
     )
     with contextlib.suppress(OSError):  # a disk that is full or not ours: the table is there all the same
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle, partial = tempfile.mkstemp(dir=file.parent, prefix=".partial-")
-        try:
-            with os.fdopen(handle, "wb") as content:
-                content.write(b"\n".join((_digest(*parts).encode(), *parts)))
-            os.replace(partial, file)
-        except BaseException:
-            os.unlink(partial)
-            raise
+        content = b"\n".join((_digest(*parts).encode(), *parts))
+        write_atomic(file, content, mode=0o600, durable=False)  # a damaged table is recognised, and made again
 
 
 def _digest(*parts: bytes) -> str:

@@ -9,17 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import fcntl
 import hashlib
 import json
 import os
 import random
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+from ...files import FileLock
 from .bucket import VERBS, Gauge
 
 _FIELDS = tuple(one.name for one in dataclasses.fields(Gauge))
@@ -65,42 +64,29 @@ class FileBoard:
 
     async def do(self, name: str, verb: str, *about: Any) -> Any:
         """Under the file's lock. The event loop goes on while another process has it."""
-        with self._open(name) as file:
-            until = time.monotonic() + _LOCK_S
-            while not _lock(file):
-                if time.monotonic() > until:
-                    raise OSError(f"{self._folder}: another process keeps a lock")
-                await asyncio.sleep(random.uniform(0.0005, 0.003))
-            return _change(file, verb, about)
+        lock, until = self._lock(name), time.monotonic() + _LOCK_S
+        while not lock.acquire(timeout=0):
+            if time.monotonic() > until:
+                raise OSError(f"{lock.path} is locked by another process for more than {_LOCK_S:g} s")
+            await asyncio.sleep(random.uniform(0.0005, 0.003))
+        try:
+            return _change(lock.fileno(), verb, about)
+        finally:
+            lock.release()
 
     def send(self, name: str, verb: str, *about: Any) -> None:
         """Left undone where another process has the file."""
-        with contextlib.suppress(OSError), self._open(name) as file:
-            if _lock(file):
-                _change(file, verb, about)
+        with contextlib.suppress(OSError):
+            lock = self._lock(name)
+            if lock.acquire(timeout=0):
+                try:
+                    _change(lock.fileno(), verb, about)
+                finally:
+                    lock.release()
 
-    @contextlib.contextmanager
-    def _open(self, name: str) -> Iterator[int]:
-        # Opened each time: a process that was forked would share the lock of the one it came from.
-        path = self._folder / hashlib.sha256(name.encode()).hexdigest()[:32]
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        try:
-            file = os.open(path, flags, 0o600)
-        except FileNotFoundError:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            file = os.open(path, flags, 0o600)
-        try:
-            yield file
-        finally:
-            os.close(file)
-
-
-def _lock(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    def _lock(self, name: str) -> FileLock:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return FileLock(self._folder / hashlib.sha256(name.encode()).hexdigest()[:32])
 
 
 def _change(file: int, verb: str, about: tuple[Any, ...]) -> Any:

@@ -284,7 +284,7 @@ async def test_a_lock_that_is_never_given_back_is_not_waited_for_forever(tmp_pat
     with open(file) as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         assert (await pace.do("m", "take", Limit(), 1, 1)).due_in == 0
-    assert "keeps a lock" in caplog.text
+    assert "is locked by another process" in caplog.text
 
 
 async def test_who_stops_waiting_leaves_his_place_and_who_waits_is_told(tmp_path):

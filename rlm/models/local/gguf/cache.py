@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....files import FileLock
 from ....paths import home
 from .errors import WeightsError
 from .reader import Gguf
@@ -44,7 +43,7 @@ def as_mlx(gguf: Path, *, progress: Callable[[int, int], None] | None = None) ->
         return target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(target.parent / f".{name}.lock"):
+        with FileLock(target.parent / f".{name}.lock"):
             if not target.is_dir():
                 _convert(gguf, target, form, progress or _ignore)
     except OSError as error:
@@ -80,14 +79,6 @@ def _convert(gguf: Path, target: Path, form: Form, progress: Callable[[int, int]
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Nobody else is here at the same time. The lock ends with the process that holds it, however it ends."""
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _fingerprint(path: Path) -> str:
