@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -99,7 +100,7 @@ class Line:
     def _error(self, reply: ReplyReader) -> Exception:
         error: Any = self.provider.normalize_error(reply.status, reply.body.decode("utf-8", "replace"))
         if error.retry_after is None:
-            error.retry_after = _retry_after(reply)
+            error.retry_after = retry_after_seconds(reply.header("retry-after"))
         return error  # type: ignore[no-any-return]
 
 
@@ -107,17 +108,16 @@ class NotAnAnswer(Exception):
     """The server said that all is well, and sent something else."""
 
 
-def _retry_after(reply: ReplyReader) -> float | None:
-    """How many seconds the server asks to wait: a number, or a date."""
-    said = next((value for name, value in reply.headers if name.lower() == "retry-after"), "")
+def retry_after_seconds(value: str) -> float | None:
+    """How many seconds the server asks to wait: a number, or a date. None for anything else."""
     try:
-        return float(said)
+        seconds = float(value)
     except ValueError:
-        pass
-    try:
-        when = parsedate_to_datetime(said)
-    except ValueError:
-        return None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=datetime.UTC)
-    return max(0.0, (when - datetime.datetime.now(datetime.UTC)).total_seconds())
+        try:
+            when = parsedate_to_datetime(value)
+            if when.tzinfo is None:
+                when = when.replace(tzinfo=datetime.UTC)
+            seconds = (when - datetime.datetime.now(datetime.UTC)).total_seconds()
+        except (ValueError, OverflowError):  # a zone can be further away than there are years
+            return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None

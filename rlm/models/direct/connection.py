@@ -46,47 +46,47 @@ class Connection:
         """Connect to the first address that answers in that time. Raises `OSError`, which `TimeoutError` is, too."""
         try:
             async with asyncio.timeout(seconds):
-                return await cls._open(origin, seconds)
+                return await cls._open(origin, asyncio.get_running_loop().time() + seconds)
         except TimeoutError:
             raise TimeoutError(f"no connection to {origin.host}:{origin.port} in {seconds:g} seconds") from None
 
     @classmethod
-    async def _open(cls, origin: Origin, seconds: float) -> Connection:
+    async def _open(cls, origin: Origin, deadline: float) -> Connection:
         last: OSError | None = None
         for family, kind, protocol, address in await _addresses(origin):
-            sock = socket.socket(family, kind, protocol)
             try:
-                sock.setblocking(False)
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                await asyncio.get_running_loop().sock_connect(sock, address)
-                connection = cls(origin, sock)
-                if origin.tls:
-                    await connection._greet(seconds)
-                return connection
+                connection = cls(origin, socket.socket(family, kind, protocol))
+            except OSError as error:  # a machine without IPv6, say
+                last = error
+                continue
+            try:
+                await connection._connect(address, deadline)
             except OSError as error:
-                sock.close()
+                connection.close()
                 last = error
             except BaseException:
-                sock.close()
+                connection.close()
                 raise
+            else:
+                return connection
         raise last or OSError(f"{origin.host} has no address")
 
-    async def send(self, data: bytes, seconds: float) -> None:
-        """Send all of it. Raises `TimeoutError` when the server does not take it in that time."""
+    async def send(self, data: bytes, deadline: float) -> None:
+        """Send all of it. Raises `TimeoutError` when the server has not taken it at that time of the loop."""
         if self._tls is not None:
             self._tls.write(data)
             data = self._outgoing.read()
-        await self._send(data, seconds)
+        await self._send(data, deadline)
 
-    async def receive(self, seconds: float) -> bytes:
-        """Some bytes, if any come in that time; none when the server has closed the connection."""
+    async def receive(self, deadline: float) -> bytes:
+        """Some bytes; none when the server has closed the connection. Raises `TimeoutError` at that time."""
         if self._tls is None:
-            return await self._receive(seconds)
+            return await self._receive(deadline)
         while True:
             try:
                 return self._tls.read(_RECEIVE)
             except ssl.SSLWantReadError:
-                await self._exchange(seconds)
+                await self._exchange(deadline)
             except ssl.SSLZeroReturnError:
                 return b""
 
@@ -115,7 +115,14 @@ class Connection:
         """Close this process's end of it, which is another's, and its loop as well."""
         self._socket.close()
 
-    async def _greet(self, seconds: float) -> None:
+    async def _connect(self, address: Any, deadline: float) -> None:
+        self._socket.setblocking(False)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await asyncio.get_running_loop().sock_connect(self._socket, address)
+        if self.origin.tls:
+            await self._greet(deadline)
+
+    async def _greet(self, deadline: float) -> None:
         """The handshake of TLS, with the certificate checked."""
         context = _tls_context()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=self.origin.host)
@@ -123,37 +130,39 @@ class Connection:
             try:
                 self._tls.do_handshake()
             except ssl.SSLWantReadError:
-                await self._exchange(seconds)
+                await self._exchange(deadline)
             else:
-                return await self._send(self._outgoing.read(), seconds)
+                return await self._send(self._outgoing.read(), deadline)
 
-    async def _exchange(self, seconds: float) -> None:
+    async def _exchange(self, deadline: float) -> None:
         """Send what TLS has to say, and give it what the server says."""
-        await self._send(self._outgoing.read(), seconds)
-        data = await self._receive(seconds)
+        await self._send(self._outgoing.read(), deadline)
+        data = await self._receive(deadline)
         if data:
             self._incoming.write(data)
         else:
             self._incoming.write_eof()
 
-    async def _send(self, data: bytes, seconds: float) -> None:
+    async def _send(self, data: bytes, deadline: float) -> None:
         try:
             sent = self._socket.send(data) if data else 0
         except BlockingIOError:
             sent = 0
         if sent < len(data):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout_at(deadline):
                 await asyncio.get_running_loop().sock_sendall(self._socket, memoryview(data)[sent:])
 
-    async def _receive(self, seconds: float) -> bytes:
+    async def _receive(self, deadline: float) -> bytes:
         loop = asyncio.get_running_loop()
+        if loop.time() >= deadline:  # no timer is heard while bytes keep coming
+            raise TimeoutError
         if self._loop is not loop:
             self._unwatch()
             loop.add_reader(self._socket.fileno(), self._arrived)
             self._loop = loop
         waiter: asyncio.Future[bytes] = loop.create_future()
         self._waiter = waiter
-        timer = loop.call_later(seconds, _late, waiter, seconds)
+        timer = loop.call_at(deadline, _late, waiter)
         try:
             return await waiter
         finally:
@@ -179,9 +188,9 @@ class Connection:
             loop.remove_reader(self._socket.fileno())
 
 
-def _late(waiter: asyncio.Future[bytes], seconds: float) -> None:
+def _late(waiter: asyncio.Future[bytes]) -> None:
     if not waiter.done():
-        waiter.set_exception(TimeoutError(f"nothing came for {seconds:g} seconds"))
+        waiter.set_exception(TimeoutError())
 
 
 async def _addresses(origin: Origin) -> list[tuple[int, int, int, Any]]:

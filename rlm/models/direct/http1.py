@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 
 MAX_HEAD = 64 * 1024
+"""Bytes of one answer that are not its body: heads, also of interim answers, extensions of chunks and trailers."""
+
 MAX_BODY = 64 * 1024 * 1024
 
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([0-9]{3})(?: (.*))?")
@@ -33,6 +35,7 @@ class ReplyReader:
         self._buffer = bytearray()
         self._parts = bytearray()
         self._left = 0
+        self._around = 0
         self._version = 0
         self._step: Callable[[], bool] | None = self._head
 
@@ -40,6 +43,10 @@ class ReplyReader:
     def begun(self) -> bool:
         """Whether any byte has come."""
         return self._step != self._head or bool(self._buffer)
+
+    def header(self, name: str) -> str:
+        """The first header of that name, in lower case; an empty text if there is none."""
+        return next((value for field, value in self.headers if field.lower() == name), "")
 
     def feed(self, data: bytes) -> bool:
         """Take some bytes; True when the answer is complete. Raises `BadReply`."""
@@ -61,10 +68,10 @@ class ReplyReader:
 
     def _head(self) -> bool:
         end = self._buffer.find(b"\r\n\r\n")
-        if end < 0 or end > MAX_HEAD:
-            if len(self._buffer) > MAX_HEAD:
-                raise BadReply(f"the headers of the answer are longer than {MAX_HEAD:,} bytes")
+        if end < 0:
+            self._limit(len(self._buffer))
             return False
+        self._count_around(end + 4)
         first, *lines = bytes(self._buffer[:end]).split(b"\r\n")
         del self._buffer[: end + 4]
         status = _STATUS.fullmatch(first)
@@ -128,6 +135,7 @@ class ReplyReader:
         size = _CHUNK.fullmatch(line)
         if size is None:
             raise BadReply(f"a chunk of the answer has no size: {line[:40]!r}")
+        self._count_around(len(line) - size.end(1))
         self._left = int(size[1], 16)
         self._count(len(self._parts) + self._left)
         self._step = self._chunk if self._left else self._trailer
@@ -145,19 +153,29 @@ class ReplyReader:
 
     def _trailer(self) -> bool:
         line = self._line()
+        if line is None:
+            return False
+        self._count_around(len(line) + 2)
         if line == b"":
             self._finish(bytes(self._parts))
-        return line is not None
+        return True
 
     def _line(self) -> bytes | None:
         end = self._buffer.find(b"\r\n")
         if end < 0:
-            if len(self._buffer) > MAX_HEAD:
-                raise BadReply(f"a line of the answer is longer than {MAX_HEAD:,} bytes")
+            self._limit(len(self._buffer))
             return None
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 2]
         return line
+
+    def _count_around(self, size: int) -> None:
+        self._limit(size)
+        self._around += size
+
+    def _limit(self, size: int) -> None:
+        if self._around + size > MAX_HEAD:
+            raise BadReply(f"what surrounds the body of the answer is longer than {MAX_HEAD:,} bytes")
 
     def _count(self, size: int) -> None:
         if size > MAX_BODY:

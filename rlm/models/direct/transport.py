@@ -6,6 +6,7 @@ goes dspy's way.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -29,7 +30,7 @@ class Endpoint:
     origin: Origin
     head: bytes = field(repr=False)  # holds the key
     seconds: float = READ_SECONDS
-    """How long to wait for the next byte."""
+    """How long the request may take to be sent, the answer to begin, and the answer to be complete from there."""
 
     @classmethod
     def at(cls, url: str, headers: Iterable[tuple[str, str]], seconds: float = READ_SECONDS) -> Endpoint:
@@ -73,12 +74,20 @@ class Endpoint:
 
 
 async def _answered(connection: Connection, data: bytes, seconds: float) -> ReplyReader:
-    reply = ReplyReader()
+    now = asyncio.get_running_loop().time
+    reply, late = ReplyReader(), f"the server did not take the request in {seconds:g} seconds"
     try:
-        await connection.send(data, seconds)
-        while received := await connection.receive(seconds):
+        await connection.send(data, now() + seconds)
+        late = f"no answer in {seconds:g} seconds"
+        received = await connection.receive(now() + seconds)
+        late = f"the answer was not complete {seconds:g} seconds after it began"
+        deadline = now() + seconds
+        while received:
             if reply.feed(received):
                 return reply
+            received = await connection.receive(deadline)
+    except TimeoutError:
+        raise TimeoutError(late) from None
     except (ConnectionResetError, BrokenPipeError):
         if reply.begun:
             raise
