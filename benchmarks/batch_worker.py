@@ -95,10 +95,10 @@ def bare(folder: Path, count: int) -> dict[str, Any]:
     """One process, one task after the other, and nothing else."""
     from rlm.runner import run_task
     from rlm.tasks import Overrides, load
-    from rlm.traces.default_writer import everyday
+    from rlm.traces.default_writer import default_observer
 
     task = load(folder / "task.yaml", Overrides(inputs={"n": "0", "word": ""}))
-    clock, observe = Clock(count, list), everyday()
+    clock, observe = Clock(count, list), default_observer()
 
     async def loop() -> dict[str, Any]:
         for number in range(1, count + 1):
@@ -118,10 +118,10 @@ def evaluate(folder: Path, count: int) -> dict[str, Any]:
 
     from rlm.runner import run_task
     from rlm.tasks import Overrides, load
-    from rlm.traces.default_writer import everyday
+    from rlm.traces.default_writer import default_observer
 
     task = load(folder / "task.yaml", Overrides(inputs={"n": "0", "word": ""}))
-    clock, observe = Clock(count, list), everyday()
+    clock, observe = Clock(count, list), default_observer()
 
     class Program(dspy.Module):  # type: ignore[misc]
         def forward(self, n: int, word: str) -> Any:

@@ -29,7 +29,7 @@ from .repl.sync import run_sync
 from .repl.tools import refuse_tools
 from .results import ExecutionResult, Failed
 from .signatures import Signature
-from .traces.default_writer import everyday
+from .traces.default_writer import default_observer
 
 if TYPE_CHECKING:
     from .plans import Plan, PlanSettings
@@ -222,7 +222,7 @@ class Predict(dspy.Module):  # type: ignore[misc]
 
     def _driver(self, begun: list[str]) -> Driver:
         """How this run is made; the ids of runs that go on record are put into `begun`."""
-        record = everyday() if self._record else ignore
+        record = default_observer() if self._record else ignore
 
         def note(event: Event) -> None:
             if event.kind == "run_started":

@@ -82,7 +82,7 @@ def _run(
     from ..evals import runner
     from ..evals.log import read_log
     from ..events import all_of
-    from ..traces.default_writer import everyday
+    from ..traces.default_writer import default_observer
     from ..traces.writer import TraceWriter
     from .progress.evaluation import progress_of
     from .telemetry import telemetry
@@ -97,7 +97,7 @@ def _run(
         todo, others = len(only), (*before.replaced, *(one for one in before.entries if one.key in only))
     said = f"{count(todo, 'run')} to do" + (f", {len(kept):,} done before" if kept else "")
     click.echo(f"Log: {writer.folder} ({said})", err=True)
-    recorder = everyday()
+    recorder = default_observer()
     most = options["max_cost"]
     with progress_of(before.header, kept, len(kept) + todo, others, options["quiet"]) as progress:
         watched = most is not None and costs_money(evaluation.settings.check())

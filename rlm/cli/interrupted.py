@@ -29,11 +29,11 @@ def interrupted_result(state: RunState) -> Failed:
 def how_to_go_on(result: ExecutionResult[Any], task_file: str) -> str:
     """What to say of an interrupted run: that nothing is lost, and how to go on."""
     from ..events import ignore
-    from ..traces.default_writer import everyday
+    from ..traces.default_writer import default_observer
 
     if not result.run_id:
         return f"Interrupted before the run began. To start it: rlm run {task_file}"
     done = count(len(getattr(result, "history", ())), "iteration")
-    if everyday() is ignore:
+    if default_observer() is ignore:
         return f"Interrupted after {done}. Nothing was recorded (RLM_TRACE is off). To start again: rlm run {task_file}"
     return f"Interrupted. Run {result.run_id} is on record ({done}).\nTo go on: rlm resume {result.run_id}"

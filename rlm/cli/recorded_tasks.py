@@ -92,12 +92,12 @@ def _source(run: RunRecord) -> dict[str, Any]:
     """What a run was started from; a plan's run, what its loop was."""
     if run.parent is not None and _plan(run) is not None:
         run = _find(run.parent)
-    return run.filled(run.beginning.get("task") or {})  # type: ignore[no-any-return]
+    return run.resolve(run.beginning.get("task") or {})  # type: ignore[no-any-return]
 
 
 def _plan(run: RunRecord) -> Plan | None:
     """The plan that a run carries out, if it is a run of one, or another way on from such a run."""
     from ..plans import Plan
 
-    told = run.filled((run.beginning.get("task") or {}).get("plan"))
+    told = run.resolve((run.beginning.get("task") or {}).get("plan"))
     return None if told is None else Plan.from_dict(told)

@@ -51,9 +51,9 @@ class Outcome:
 def drive(task: Task, view: View, state: RunState, *, past: Past | None = None, record: bool = True) -> Outcome:
     """Run a task to its end, or until somebody interrupts it. It is on record unless `record` is off."""
     from ..runner import Causes, run_task
-    from ..traces.default_writer import everyday
+    from ..traces.default_writer import default_observer
 
-    writer, spans, causes = everyday() if record else ignore, telemetry(), Causes()
+    writer, spans, causes = default_observer() if record else ignore, telemetry(), Causes()
     state.budget = task.trigger.to_dict()
     view.start(task)
     try:

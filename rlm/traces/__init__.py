@@ -1,4 +1,4 @@
-"""Traces: every run on record. `TraceWriter` writes what happens as it happens; `load()` reads it, then or later.
+"""The record of every run: `TraceWriter` writes it as the run goes on, `load()` reads it.
 
 for run in rlm.traces.load():
     print(run.id, run.ending, run.confidence)
@@ -6,8 +6,20 @@ for run in rlm.traces.load():
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .resume import past
 from .runs import RunRecord, Runs, UnknownRun, find, load
 from .writer import TraceWriter
 
-__all__ = ["RunRecord", "Runs", "TraceWriter", "UnknownRun", "find", "load", "past"]
+if TYPE_CHECKING:
+    from .notebook_view import plots
+
+__all__ = ["RunRecord", "Runs", "TraceWriter", "UnknownRun", "find", "load", "past", "plots"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "plots":
+        return importlib.import_module(".notebook_view.plots", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

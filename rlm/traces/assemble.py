@@ -1,13 +1,22 @@
-"""Puts events together to what they tell of: iterations, calls, prompts, attempts."""
+"""Records assembled from the events of a run: iterations, host calls, model calls, prompts, attempts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from .records import AttemptRecord, CallOnRecord, EventRecord, IterationRecord, ModelCall, Prompt, Variables
+from .records import (
+    AttemptRecord,
+    EventRecord,
+    HostCallRecord,
+    IterationRecord,
+    ModelCallRecord,
+    Prompt,
+    VariableChanges,
+)
 
-Fill = Callable[[Any], Any]
+Resolve = Callable[[Any], Any]
+"""Replaces references to blobs by the blobs."""
 
 ITERATION_KINDS = (
     *("iteration_started", "model_answered", "cell_started", "cell_ended", "call_started", "call_ended"),
@@ -15,88 +24,85 @@ ITERATION_KINDS = (
 )
 
 
-def iterations(events: Iterable[EventRecord], fill: Fill) -> Iterator[IterationRecord]:
-    """The iterations in order; the last one may not be finished."""
-    found: dict[int, dict[str, Any]] = {}
-    listed = list(events)
-    for event in listed:
+def iterations(events: Iterable[EventRecord], resolve: Resolve) -> Iterator[IterationRecord]:
+    """Yield the iterations in order; the last may be unfinished."""
+    events = list(events)
+    by_number: dict[int, dict[str, Any]] = {}
+    for event in events:
         number = event.data.get("iteration")
         if not isinstance(number, int):
             continue
         if event.kind == "iteration_started":
-            found[number] = {"number": number, "started": event.time}
-        one = found.setdefault(number, {"number": number, "started": event.time})
+            by_number[number] = {"number": number, "started": event.time}
+        fields = by_number.setdefault(number, {"number": number, "started": event.time})
         data = event.data
         match event.kind:
             case "model_answered" if data.get("role", "main") == "main":
-                one["reply"] = fill(data.get("text"))
+                fields["reply"] = resolve(data.get("text"))
             case "cell_started":
-                one["code"] = fill(data.get("code")) or ""
+                fields["code"] = resolve(data.get("code")) or ""
             case "cell_ended":
-                one.update({name: data.get(name) for name in ("seconds", "limit")})
-                one["error"] = fill(data.get("error"))
-                one["output"] = fill(data.get("output")) or ""
-                one["success"] = bool(data.get("success"))
+                fields.update({name: data.get(name) for name in ("seconds", "limit")})
+                fields["error"] = resolve(data.get("error"))
+                fields["output"] = resolve(data.get("output")) or ""
+                fields["success"] = bool(data.get("success"))
             case "variables":
-                one["variables"] = Variables(
-                    fill(data.get("added")) or {}, fill(data.get("changed")) or {}, tuple(data.get("removed") or ())
-                )
+                added, changed = (resolve(data.get(name)) or {} for name in ("added", "changed"))
+                fields["variables"] = VariableChanges(added, changed, tuple(data.get("removed") or ()))
             case "history":
-                one.update({name: fill(data.get(name)) for name in ("reasoning", "told")})
-                one["remarks"] = tuple(fill(data.get("remarks")) or ())
-                one["finished"] = True
-    made: dict[int, list[CallOnRecord]] = {}
-    for call in calls(listed, fill):
-        made.setdefault(call.iteration or 0, []).append(call)
-    for number in sorted(found):
-        yield IterationRecord(**found[number], calls=tuple(made.get(number, ())))
+                fields["reasoning"] = resolve(data.get("reasoning"))
+                fields["observation"] = resolve(data.get("told"))
+                fields["hints"] = tuple(resolve(data.get("remarks")) or ())
+                fields["finished"] = True
+    by_iteration: dict[int, list[HostCallRecord]] = {}
+    for call in host_calls(events, resolve):
+        by_iteration.setdefault(call.iteration or 0, []).append(call)
+    for number in sorted(by_number):
+        yield IterationRecord(**by_number[number], calls=tuple(by_iteration.get(number, ())))
 
 
-def calls(events: Iterable[EventRecord], fill: Fill) -> list[CallOnRecord]:
-    """The calls from cells to the host, in the order in which they began."""
-    found: dict[Any, dict[str, Any]] = {}
+def host_calls(events: Iterable[EventRecord], resolve: Resolve) -> list[HostCallRecord]:
+    """Return the host calls in the order in which they started."""
+    by_id: dict[Any, dict[str, Any]] = {}
     for event in events:
         data = event.data
         if event.kind == "call_started":
-            found[data["id"]] = {
+            by_id[data["id"]] = {
                 "id": data["id"],
-                "name": fill(data.get("name")),
+                "name": resolve(data.get("name")),
                 "iteration": data.get("iteration"),
-                "arguments": fill(data.get("arguments")) or "",
+                "arguments": resolve(data.get("arguments")) or "",
                 "started": event.time,
                 "sequence": event.sequence,
             }
-        elif event.kind == "call_ended" and data.get("id") in found:
-            ended = {name: fill(data.get(name)) for name in ("answer", "error", "seconds")}
-            found[data["id"]].update(ended)
-    unknown = {"answer": None, "error": None, "seconds": None}
-    return [CallOnRecord(**{**unknown, **one}) for one in found.values()]
+        elif event.kind == "call_ended" and data.get("id") in by_id:
+            by_id[data["id"]].update({name: resolve(data.get(name)) for name in ("answer", "error", "seconds")})
+    pending = {"answer": None, "error": None, "seconds": None}
+    return [HostCallRecord(**{**pending, **fields}) for fields in by_id.values()]
 
 
-def model_calls(events: Iterable[EventRecord]) -> list[ModelCall]:
-    """The questions to models, in order; without their texts."""
-    found: dict[Any, dict[str, Any]] = {}
+def model_calls(events: Iterable[EventRecord]) -> list[ModelCallRecord]:
+    """Return the requests to models in order, without their texts."""
+    by_id: dict[Any, dict[str, Any]] = {}
     for event in events:
         data = event.data
         if event.kind in ("model_asked", "model_answered", "model_failed"):
-            one = found.setdefault(
-                data.get("id"),
-                {"id": data.get("id"), "role": "main", "started": event.time, "sequence": event.sequence, "model": ""},
-            )
-            known = ("role", "iteration", "call", "model", "seconds", "tokens_in", "tokens_out", "cost_usd")
-            marks = ("truncated", "past", "cached")
-            one.update({name: data[name] for name in (*known, *marks) if data.get(name) is not None})
+            started = {"id": data.get("id"), "role": "main", "started": event.time, "sequence": event.sequence}
+            fields = by_id.setdefault(data.get("id"), {**started, "model": "", "iteration": None, "call": None})
+            numbers = ("iteration", "call", "seconds", "tokens_in", "tokens_out", "cost_usd")
+            names = ("role", "model", *numbers, "truncated", "past", "cached")
+            fields.update({name: data[name] for name in names if data.get(name) is not None})
             if event.kind == "model_failed":
-                one["error"] = str(data.get("error_kind") or "failed")
-    return [ModelCall(**{"iteration": None, "call": None, **one}) for one in found.values()]
+                fields["error"] = str(data.get("error_kind") or "failed")
+    return [ModelCallRecord(**fields) for fields in by_id.values()]
 
 
-def prompts(events: Iterable[EventRecord], fill: Fill) -> Iterator[Prompt]:
-    """Every prompt, whole. The conversation with the main model is on record as what was added to it."""
-    listed = [event for event in events if event.kind in ("model_asked", "model_answered")]
-    replies = {event.data.get("id"): event.data.get("text") for event in listed if event.kind == "model_answered"}
+def prompts(events: Iterable[EventRecord], resolve: Resolve) -> Iterator[Prompt]:
+    """Yield every prompt with its complete text; events of the main conversation only have the turns that are new."""
+    events = [event for event in events if event.kind in ("model_asked", "model_answered")]
+    replies = {event.data.get("id"): event.data.get("text") for event in events if event.kind == "model_answered"}
     conversation: list[Any] = []
-    for event in listed:
+    for event in events:
         data = event.data
         if event.kind != "model_asked":
             continue
@@ -107,18 +113,18 @@ def prompts(events: Iterable[EventRecord], fill: Fill) -> Iterator[Prompt]:
             id=data.get("id", 0),
             role=data.get("role") or "main",
             iteration=data.get("iteration"),
-            model=fill(data.get("model")) or "",
-            system=fill(data.get("system")),
-            turns=tuple((role, fill(text)) for role, text in turns),
-            reply=fill(replies.get(data.get("id"))),
+            model=resolve(data.get("model")) or "",
+            system=resolve(data.get("system")),
+            turns=tuple((role, resolve(text)) for role, text in turns),
+            reply=resolve(replies.get(data.get("id"))),
         )
 
 
-def attempts(events: Iterable[EventRecord], fill: Fill) -> Iterator[AttemptRecord]:
-    """The attempts at an extraction."""
+def attempts(events: Iterable[EventRecord], resolve: Resolve) -> Iterator[AttemptRecord]:
+    """Yield the attempts at an extraction."""
     for event in events:
         if event.kind == "extraction_attempt":
-            data = fill(event.data)
+            data = resolve(event.data)
             yield AttemptRecord(
                 number=data.get("number", 0),
                 prompt=data.get("prompt") or "",

@@ -1,4 +1,4 @@
-"""The writer that every run of this process uses, unless it is told otherwise."""
+"""The trace writer shared by all runs of a process."""
 
 from __future__ import annotations
 
@@ -8,28 +8,32 @@ from pathlib import Path
 
 from ..events import Observer, ignore
 from ..paths import home
+from .paths import traces_folder
 from .writer import TraceWriter
 
 OFF = ("0", "off", "no", "false")
-_PATIENCE_S = 30.0
+"""Values of an environment variable that turn a feature off."""
+
+_FLUSH_TIMEOUT_S = 30.0
 _writers: list[TraceWriter] = []
 
 
-def everyday() -> Observer:
-    """Records what it is told in `RLM_HOME`; with `RLM_TRACE=off` it looks away."""
+def default_observer() -> Observer:
+    """Return the writer of `RLM_HOME`; with `RLM_TRACE=off`, an observer that records nothing."""
     if os.environ.get("RLM_TRACE", "").strip().lower() in OFF:
         return ignore
     return _writer(home())
 
 
-@functools.cache
-def _writer(place: Path) -> TraceWriter:
-    _writers.append(TraceWriter(place))
-    return _writers[-1]
-
-
-def catch_up(place: Path) -> None:
-    """Wait until what this process has recorded there so far can be read."""
+def flush_writers(home: Path | str | None = None) -> None:
+    """Wait until every event that this process has recorded in `home` can be read."""
+    folder = traces_folder(home)
     for writer in _writers:
-        if writer.folder == place:
-            writer.flush(_PATIENCE_S)
+        if writer.folder == folder:
+            writer.flush(_FLUSH_TIMEOUT_S)
+
+
+@functools.cache
+def _writer(home: Path) -> TraceWriter:
+    _writers.append(TraceWriter(home))
+    return _writers[-1]

@@ -1,4 +1,4 @@
-"""Two runs, compared: what they started from, where they parted, and how each ended."""
+"""A comparison of two recorded runs: their settings, the iteration at which they diverge, and their results."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _LINES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
-    """One thing about both runs."""
+class ValuePair:
+    """One setting, number or output in both runs."""
 
     name: str
     first: Any
@@ -27,106 +27,111 @@ class Fact:
 
     @property
     def same(self) -> bool:
-        """Whether it is the same in both."""
+        """Whether both runs have the same value."""
         return bool(self.first == self.second)
 
 
 @dataclass(frozen=True, slots=True)
-class IterationDifference:
-    """One iteration of both runs. The differences are unified diffs; empty where there are none."""
+class IterationDiff:
+    """One iteration in both runs. `code` and `output` are unified diffs; empty if there is no difference."""
 
     number: int
     code: str
     output: str
     only_in: str | None = None
-    """`first` or `second`, where only one of the runs came so far."""
+    """`first` or `second` if only one of the runs has this iteration."""
 
     @property
     def same(self) -> bool:
-        """Whether both did the same, and the same came of it."""
+        """Whether code and output are the same in both runs."""
         return not (self.code or self.output or self.only_in)
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """Two runs beside each other."""
+class RunDiff:
+    """Two runs side by side."""
 
     first: RunRecord
     second: RunRecord
-    facts: tuple[Fact, ...]
-    outputs: tuple[Fact, ...]
-    iterations: tuple[IterationDifference, ...]
+    facts: tuple[ValuePair, ...]
+    outputs: tuple[ValuePair, ...]
+    iterations: tuple[IterationDiff, ...]
 
     @property
-    def parted_at(self) -> int | None:
-        """The first iteration that is not the same; None if all are."""
+    def diverged_at(self) -> int | None:
+        """The number of the first iteration that differs; None if none does."""
         return next((one.number for one in self.iterations if not one.same), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """The comparison as plain JSON values."""
+        """Return the comparison as plain JSON values."""
         return {
             "first": self.first.id,
             "second": self.second.id,
-            "facts": [{**dataclasses.asdict(one), "same": one.same} for one in self.facts],
-            "outputs": [{**dataclasses.asdict(one), "same": one.same} for one in self.outputs],
-            "parted_at": self.parted_at,
+            "facts": [{**dataclasses.asdict(pair), "same": pair.same} for pair in self.facts],
+            "outputs": [{**dataclasses.asdict(pair), "same": pair.same} for pair in self.outputs],
+            "diverged_at": self.diverged_at,
             "iterations": [{**dataclasses.asdict(one), "same": one.same} for one in self.iterations],
         }
 
 
-def compare(first: RunRecord, second: RunRecord) -> Difference:
+def compare(first: RunRecord, second: RunRecord) -> RunDiff:
     """Compare two runs."""
     pairs = zip_longest(first.iterations, second.iterations)
-    outputs = [(run.result() or {}).get("outputs") or {} for run in (first, second)]
-    names = dict.fromkeys([*outputs[0], *outputs[1]])
-    return Difference(
+    return RunDiff(
         first,
         second,
         tuple(_facts(first, second)),
-        tuple(Fact(name, outputs[0].get(name), outputs[1].get(name)) for name in names),
+        tuple(_pairs("", *((run.result() or {}).get("outputs") for run in (first, second)))),
         tuple(_iteration(number, *pair) for number, pair in enumerate(pairs, 1)),
     )
 
 
-def _facts(first: RunRecord, second: RunRecord) -> list[Fact]:
-    starts = first.beginning, second.beginning
-    facts = [Fact("task", first.task or first.name, second.task or second.name)]
-    for section in ("models", "trigger", "settings"):
-        one, other = (start.get(section) or {} for start in starts)
-        facts += [Fact(f"{section}.{name}", one.get(name), other.get(name)) for name in dict.fromkeys([*one, *other])]
-    one, other = (start.get("inputs") or {} for start in starts)
-    facts += [Fact(f"inputs.{name}", _shown(one.get(name)), _shown(other.get(name))) for name in {**one, **other}]
-    ends = ("ending", "reason", "confidence", "iterations_used", "llm_calls", "tokens", "cost_usd", "duration")
-    return facts + [Fact(name, getattr(first, name), getattr(second, name)) for name in ends]
-
-
-def _shown(kept: Any) -> Any:
-    """An input, short: its hash tells large ones apart."""
-    if not isinstance(kept, dict):
-        return None
-    value = kept.get("value")
-    if isinstance(value, dict) and "$body" in value:
-        return f"{kept.get('type')} of {value.get('size'):,}, {value['$body'][:12]}"
-    return value
-
-
-def _iteration(number: int, one: IterationRecord | None, other: IterationRecord | None) -> IterationDifference:
-    if one is None or other is None:
-        return IterationDifference(number, "", "", "second" if one is None else "first")
-    return IterationDifference(number, _diff(one.code, other.code), _diff(one.output or "", other.output or ""))
-
-
-def _diff(one: str, other: str) -> str:
-    if one == other:
-        return ""
-    found: Sequence[str] = list(
-        difflib.unified_diff(one.splitlines()[:_LINES], other.splitlines()[:_LINES], lineterm="", n=2)
-    )
-    return "\n".join(found[2:]) or f"they differ only after line {_LINES}, or in how lines end"
-
-
-def fact_text(value: Any) -> str:
-    """A value of a fact in one line."""
+def format_value(value: Any) -> str:
+    """Return a compared value as one line of text."""
     if isinstance(value, float):
         return f"{value:.4g}"
     return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _facts(first: RunRecord, second: RunRecord) -> list[ValuePair]:
+    starts = first.beginning, second.beginning
+    facts = [ValuePair("task", first.task or first.name, second.task or second.name)]
+    for section in ("models", "trigger", "settings"):
+        facts += _pairs(f"{section}.", *(start.get(section) for start in starts))
+    facts += _pairs("inputs.", *({name: _input(one) for name, one in _inputs(start).items()} for start in starts))
+    ends = ("ending", "reason", "confidence", "iterations_used", "llm_calls", "tokens", "cost_usd", "duration")
+    return facts + [ValuePair(name, getattr(first, name), getattr(second, name)) for name in ends]
+
+
+def _pairs(prefix: str, first: dict[str, Any] | None, second: dict[str, Any] | None) -> list[ValuePair]:
+    first, second = first or {}, second or {}
+    return [ValuePair(prefix + name, first.get(name), second.get(name)) for name in dict.fromkeys([*first, *second])]
+
+
+def _inputs(start: dict[str, Any]) -> dict[str, Any]:
+    return start.get("inputs") or {}
+
+
+def _input(stored: Any) -> Any:
+    """Return a short form of a stored input; the hash tells large ones apart."""
+    if not isinstance(stored, dict):
+        return None
+    value = stored.get("value")
+    if isinstance(value, dict) and "$body" in value:
+        return f"{stored.get('type')} of {value.get('size'):,}, {value['$body'][:12]}"
+    return value
+
+
+def _iteration(number: int, first: IterationRecord | None, second: IterationRecord | None) -> IterationDiff:
+    if first is None or second is None:
+        return IterationDiff(number, "", "", "second" if first is None else "first")
+    return IterationDiff(number, _diff(first.code, second.code), _diff(first.output or "", second.output or ""))
+
+
+def _diff(first: str, second: str) -> str:
+    if first == second:
+        return ""
+    lines: Sequence[str] = list(
+        difflib.unified_diff(first.splitlines()[:_LINES], second.splitlines()[:_LINES], lineterm="", n=2)
+    )
+    return "\n".join(lines[2:]) or f"they differ only after line {_LINES}, or in line endings"

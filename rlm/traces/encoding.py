@@ -1,6 +1,7 @@
-"""Events as they are kept: small JSON in which every long text is a reference to a body.
+"""The stored form of events: small JSON in which every long text is a reference to a blob.
 
-A reference is `{"$body": hash, "size": characters, "head": how it begins}`.
+A reference is `{"$body": hash, "size": characters, "head": the first characters}`. A dictionary that would read like
+one is stored as `{"$json": text}`.
 """
 
 from __future__ import annotations
@@ -13,74 +14,79 @@ from typing import Any
 from ..redaction import Scrubber
 
 SHORT = 256
-"""Texts up to this many characters stay in the event."""
+"""Texts of up to this many characters stay in the event."""
 
 HEAD = 80
 
 _ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
-Put = Callable[[str | bytes], str]
+StoreBlob = Callable[[str | bytes], str]
+FetchBlob = Callable[[str], str | bytes]
 
 
-def outline(data: Mapping[str, Any], scrubber: Scrubber, put: Put) -> dict[str, Any]:
-    """The data of an event with its long texts put away and its secrets replaced."""
-    return {scrubber.name(str(name))[:SHORT]: _value(value, scrubber, put) for name, value in data.items()}
+def encode(data: Mapping[str, Any], scrubber: Scrubber, store: StoreBlob) -> dict[str, Any]:
+    """Return the data of an event with its long texts stored as blobs and its secrets replaced."""
+    return {scrubber.name(str(name))[:SHORT]: _encode(value, scrubber, store) for name, value in data.items()}
 
 
 def to_json(data: Mapping[str, Any]) -> str:
-    """An outline as JSON text: ASCII, so that lone surrogates are kept too."""
+    """Return encoded data as JSON text, in ASCII so that lone surrogates survive."""
     return _ENCODE(data)
 
 
 def is_reference(value: Any) -> bool:
-    """Whether a value of an outline stands for a body."""
+    """Return whether an encoded value is a reference to a blob."""
     return isinstance(value, dict) and "$body" in value
 
 
-def filled(value: Any, body: Callable[[str], str | bytes]) -> Any:
-    """An outline with every reference replaced by what it stands for."""
+def resolve(value: Any, fetch: FetchBlob) -> Any:
+    """Return an encoded value with every reference replaced by its blob."""
     if isinstance(value, list):
-        return [filled(one, body) for one in value]
+        return [resolve(item, fetch) for item in value]
     if isinstance(value, dict):
         if "$body" in value:
-            return body(value["$body"])
+            return fetch(value["$body"])
         if "$json" in value:
-            return json.loads(filled(value["$json"], body))
-        return {name: filled(one, body) for name, one in value.items()}
+            return json.loads(resolve(value["$json"], fetch))
+        return {name: resolve(item, fetch) for name, item in value.items()}
     return value
 
 
-def text_outline(text: str, put: Put) -> Any:
-    """A text without secrets: itself when it is short, else a reference."""
+def encode_text(text: str, store: StoreBlob) -> Any:
+    """Return a short text as it is, and a reference to a long one. Secrets must have been replaced before."""
     if len(text) <= SHORT:
         return text
-    return {"$body": put(text), "size": len(text), "head": text[:HEAD]}
+    return {"$body": store(text), "size": len(text), "head": text[:HEAD]}
 
 
-def _value(value: Any, scrubber: Scrubber, put: Put) -> Any:
+def encode_bytes(data: bytes, store: StoreBlob) -> dict[str, Any]:
+    """Return a reference to bytes. Secrets must have been replaced before."""
+    return {"$body": store(data), "size": len(data), "head": repr(data[:HEAD])}
+
+
+def _encode(value: Any, scrubber: Scrubber, store: StoreBlob) -> Any:
     kind = type(value)
     if kind is str:
-        return text_outline(scrubber.text(value), put)
+        return encode_text(scrubber.text(value), store)
     if kind is int or kind is bool or value is None:
         return value
     if kind is float:
         return value if math.isfinite(value) else str(value)
     if kind is dict:
         if any(isinstance(name, str) and name.startswith("$") for name in value):
-            # It would read like a reference. What a model wrote must not be taken for one of ours.
-            plain = json.dumps(_plain(value), ensure_ascii=False)
-            return {"$json": text_outline(scrubber.text(plain), put)}
-        return {scrubber.name(str(name))[:SHORT]: _value(one, scrubber, put) for name, one in value.items()}
+            # It would read like a reference: a dictionary that a model wrote must not be taken for one.
+            text = json.dumps(_to_plain(value), ensure_ascii=False)
+            return {"$json": encode_text(scrubber.text(text), store)}
+        return {scrubber.name(str(name))[:SHORT]: _encode(item, scrubber, store) for name, item in value.items()}
     if kind is list or kind is tuple:
-        return [_value(one, scrubber, put) for one in value]
+        return [_encode(item, scrubber, store) for item in value]
     if kind is bytes:
-        data = scrubber.data(value)
-        return {"$body": put(data), "size": len(data), "head": repr(data[:HEAD])}
-    return _value(_plain(value), scrubber, put)
+        return encode_bytes(scrubber.data(value), store)
+    return _encode(_to_plain(value), scrubber, store)
 
 
-def _plain(value: Any) -> Any:
-    """Anything else as JSON knows it; as a last resort, what `repr` says."""
+def _to_plain(value: Any) -> Any:
+    """Convert any other value to JSON values; as a last resort, to its `repr`."""
     from pydantic_core import to_jsonable_python
 
     return to_jsonable_python(value, fallback=repr, inf_nan_mode="strings", bytes_mode="base64")

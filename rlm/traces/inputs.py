@@ -1,82 +1,84 @@
-"""The inputs of a run, on record: what they were, and the same values again for a run that goes on."""
+"""The stored form of a run's inputs: type, size and value of each, from which the same values can be restored."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..redaction import MARK, Scrubber
-from .encoding import HEAD, SHORT, Put, filled, text_outline
+from .encoding import SHORT, FetchBlob, StoreBlob, encode_bytes, encode_text, resolve
 
 _REPR_CHARS = 10_000
 
 
-class NotKept(Exception):
-    """An input was of a type that cannot be written down; only a description of it is on record."""
+class InputNotRecorded(Exception):
+    """An input has a type that cannot be stored; the trace has only a description of it."""
 
 
-def outline_inputs(inputs: Mapping[str, Any], scrubber: Scrubber, put: Put) -> dict[str, Any]:
-    """Each input by its name: its type, its size, and its value or a reference to it."""
-    return {scrubber.text(str(name)): _outline(value, scrubber, put) for name, value in inputs.items()}
+def encode_inputs(inputs: Mapping[str, Any], scrubber: Scrubber, store: StoreBlob) -> dict[str, Any]:
+    """Return type, size and value of each input by name; long values are references."""
+    return {scrubber.text(str(name)): _encode(value, scrubber, store) for name, value in inputs.items()}
 
 
-def restore_input(name: str, kept: Mapping[str, Any], body: Callable[[str], str | bytes]) -> Any:
-    """The value of an input. Raises `NotKept` if it was not text, bytes or JSON."""
-    value = filled(kept["value"], body)
-    match kept["kind"]:
+def restore_input(name: str, stored: Mapping[str, Any], fetch: FetchBlob) -> Any:
+    """Return the value of an input. Raises `InputNotRecorded` if it was not text, bytes or JSON."""
+    value = resolve(stored["value"], fetch)
+    match stored["kind"]:
         case "json":
             return json.loads(value)
         case "repr":
-            raise NotKept(f"input {name!r} ({kept['type']}) was not text, bytes or JSON, and is not on record")
+            raise InputNotRecorded(
+                f"input {name!r} ({stored['type']}) was not text, bytes or JSON, and is not in the trace"
+            )
         case _:
             return value
 
 
-def _outline(value: Any, scrubber: Scrubber, put: Put) -> dict[str, Any]:
+def _encode(value: Any, scrubber: Scrubber, store: StoreBlob) -> dict[str, Any]:
     about: dict[str, Any] = {"type": type(value).__name__}
-    value = _opened(value)
+    value = _unwrap(value)
     if isinstance(value, str):
         clean = scrubber.given(value)
-        kept = text_outline(clean, put)
-        return {**about, "kind": "text", "size": len(value), "value": kept, **_altered(clean is not value)}
+        encoded = encode_text(clean, store)
+        return {**about, "kind": "text", "size": len(value), "value": encoded, **_note(clean is not value)}
     if isinstance(value, bytes | bytearray | memoryview):
-        given = bytes(value)
-        data = scrubber.data(given)
-        reference = {"$body": put(data), "size": len(data), "head": repr(data[:HEAD])}
-        return {**about, "kind": "bytes", "size": len(data), "value": reference, **_altered(data is not given)}
+        original = bytes(value)
+        data = scrubber.data(original)
+        encoded = encode_bytes(data, store)
+        return {**about, "kind": "bytes", "size": len(data), "value": encoded, **_note(data is not original)}
     size = {"size": len(value)} if hasattr(value, "__len__") else {}
     try:
-        text, kind = _json(value), "json"
+        text, kind = _to_json(value), "json"
     except (TypeError, ValueError, RecursionError):
-        text, kind = _repr(value), "repr"
+        text, kind = _to_repr(value), "repr"
     clean = scrubber.given(text)
-    return {**about, "kind": kind, **size, "value": text_outline(clean, put), **_altered(clean is not text)}
+    return {**about, "kind": kind, **size, "value": encode_text(clean, store), **_note(clean is not text)}
 
 
-def _altered(altered: bool) -> dict[str, Any]:
-    """Said where a secret was replaced: a run that goes on from here gets the text without it."""
-    return {"note": f"a secret in it was replaced by {MARK}"} if altered else {}
+def _note(redacted: bool) -> dict[str, Any]:
+    """Return a note for an input that contained a secret: a resumed run gets the text without it."""
+    return {"note": f"a secret in it was replaced by {MARK}"} if redacted else {}
 
 
-def _opened(value: Any) -> Any:
-    """What is in the sandbox's own wrappers for large inputs."""
+def _unwrap(value: Any) -> Any:
+    """Read the sandbox's own wrappers of large inputs."""
     if type(value).__module__ == "sandbox.data" and hasattr(value, "read"):
         data = value.read()
         return data.decode("utf-8", "surrogatepass") if type(value).__name__ == "Text" else data
     return value
 
 
-def _json(value: Any) -> str:
-    """JSON, item by item where there are many: one long call would hold up every other thread."""
+def _to_json(value: Any) -> str:
+    """Serialize long lists and dictionaries item by item: one long call would block every other thread."""
     if type(value) is list and len(value) > SHORT:
-        return "[" + ",".join([json.dumps(one) for one in value]) + "]"
+        return "[" + ",".join([json.dumps(item) for item in value]) + "]"
     if type(value) is dict and len(value) > SHORT and all(type(name) is str for name in value):
-        return "{" + ",".join([f"{json.dumps(name)}:{json.dumps(one)}" for name, one in value.items()]) + "}"
+        return "{" + ",".join([f"{json.dumps(name)}:{json.dumps(item)}" for name, item in value.items()]) + "}"
     return json.dumps(value)
 
 
-def _repr(value: Any) -> str:
+def _to_repr(value: Any) -> str:
     try:
         return repr(value)[:_REPR_CHARS]
     except Exception as error:

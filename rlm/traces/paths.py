@@ -1,4 +1,4 @@
-"""The directory of trace databases, and the lock beside each: one writer a database."""
+"""Where the trace databases are."""
 
 from __future__ import annotations
 
@@ -7,46 +7,23 @@ import secrets
 import time
 from pathlib import Path
 
-from ..files import FileLock, is_locked
 from ..paths import home as default_home
 
 
-def folder(home: Path | str | None = None) -> Path:
-    """The directory of the databases."""
+def traces_folder(home: Path | str | None = None) -> Path:
+    """Return the directory of the databases."""
     return (default_home() if home is None else Path(home)).absolute() / "traces"
 
 
 def databases(folder: Path) -> list[Path]:
-    """All databases, the newest first: names begin with the time."""
+    """List the databases, the newest first: names begin with the time of creation."""
     return sorted(folder.glob("*.db"), reverse=True)
 
 
-def new_database(folder: Path) -> Path:
-    """A new, empty file with a name of its own, for its owner's eyes only."""
+def create_database(folder: Path) -> Path:
+    """Create an empty file with a unique name that only its owner can read."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     path = folder / f"{stamp}-{os.getpid()}-{secrets.token_hex(4)}.db"
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     return path
-
-
-def lock_database(path: Path, *, timeout: float = 0.0) -> FileLock | None:
-    """Return the lock on writing to a database; None where another writer has it, or the database is gone."""
-    lock = FileLock(lock_path(path))
-    if not lock.acquire(timeout):
-        return None
-    if path.exists():
-        return lock
-    lock.path.unlink(missing_ok=True)  # removed between the listing and the lock
-    lock.release()
-    return None
-
-
-def writer_lives(path: Path) -> bool:
-    """Return whether a process that writes this database is alive."""
-    return is_locked(lock_path(path))
-
-
-def lock_path(path: Path) -> Path:
-    """The lock file of a database."""
-    return path.with_suffix(".lock")

@@ -1,4 +1,4 @@
-"""Removing old runs, by age and by size. Files that are being written are left alone."""
+"""Removal of old runs, by age and by total size. Databases that a process is writing to are left alone."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .paths import databases, folder, lock_database, lock_path, writer_lives
+from .paths import databases, traces_folder
 from .reader import open_to_read
 from .recorder import connect
 from .runs import RunRecord, load
+from .writer_lock import lock_database, lock_path, writer_is_alive
 
 _ROW_BYTES = 50
 _REFERENCE = re.compile(r'"\$body":"([0-9a-f]{40})"')
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
-    """What was removed, or would be."""
+class PruneResult:
+    """The runs that were removed, or would be; sizes before and after; and notes on files that were left alone."""
 
     removed: tuple[RunRecord, ...]
     before: int
@@ -33,33 +34,33 @@ class Pruned:
 
 @dataclass(slots=True)
 class _Contents:
-    """What one file holds, and how much of it would be left without some of its runs."""
+    """The runs and blobs of one database, and its estimated size without some of its runs."""
 
     size: int
-    needs: dict[str, set[str]]
-    """The bodies of each run."""
+    blobs: dict[str, set[str]]
+    """The hashes of the blobs of each run."""
 
     event_bytes: dict[str, int]
-    body_bytes: dict[str, int]
+    blob_bytes: dict[str, int]
     uses: Counter[str] = field(default_factory=Counter)
     freed: int = 0
 
     def __post_init__(self) -> None:
-        for needed in self.needs.values():
-            self.uses.update(needed)
+        for hashes in self.blobs.values():
+            self.uses.update(hashes)
 
     def drop(self, run: str) -> None:
-        """Leave out a run, and the bodies that no other run needs."""
+        """Subtract a run, and the blobs that no other run uses."""
         self.freed += self.event_bytes.pop(run, 0)
-        for body in self.needs.pop(run, ()):
-            self.uses[body] -= 1
-            if not self.uses[body]:
-                self.freed += self.body_bytes.get(body, 0)
+        for digest in self.blobs.pop(run, ()):
+            self.uses[digest] -= 1
+            if not self.uses[digest]:
+                self.freed += self.blob_bytes.get(digest, 0)
 
     @property
-    def left(self) -> int:
-        """Bytes that stay, about. A file without runs goes whole."""
-        return max(0, self.size - self.freed) if self.needs else 0
+    def remaining(self) -> int:
+        """The estimated size without the dropped runs. A file without runs is removed."""
+        return max(0, self.size - self.freed) if self.blobs else 0
 
 
 def prune(
@@ -69,39 +70,41 @@ def prune(
     keep_bytes: int | None = None,
     dry_run: bool = False,
     now: float | None = None,
-) -> Pruned:
-    """Remove runs that started more than `older` seconds ago, and the oldest until all need at most `keep_bytes`."""
+) -> PruneResult:
+    """Remove runs that started over `older` seconds ago, and the oldest runs until at most `keep_bytes` are used."""
     now = time.time() if now is None else now
-    place = folder(home)
-    files = databases(place)
-    live = {path for path in files if writer_lives(path)}
+    folder = traces_folder(home)
+    files = databases(folder)
+    live = {path for path in files if writer_is_alive(path)}
     before = sum(map(_size, files))
     runs = load(home)
     trees = _trees([run for run in runs if run.file.path not in live])
     contents = {path: _contents(path) for path in {tree[0].file.path for tree in trees}}
-    written = sum(_size(path) for path in files if path not in contents)
+    kept = sum(_size(path) for path in files if path not in contents)
+
+    def estimate() -> int:
+        return kept + sum(one.remaining for one in contents.values())
+
     chosen = []
     for tree in trees:
-        estimate = written + sum(one.left for one in contents.values())
         old = older is not None and tree[0].started < now - older
-        if old or (keep_bytes is not None and estimate > keep_bytes):
+        if old or (keep_bytes is not None and estimate() > keep_bytes):
             chosen.append(tree)
             for run in tree:
                 contents[run.file.path].drop(run.id)
-    estimate = written + sum(one.left for one in contents.values())
     removed = tuple(run for tree in chosen for run in tree)
-    notes = [f"{path.name} is being written, and was left alone." for path in sorted(live) if _size(path)]
+    notes = [f"{path.name} is being written to and was left alone." for path in sorted(live) if _size(path)]
     for run in runs:
         run.file.close()
     if dry_run:
-        return Pruned(removed, before, estimate, tuple(notes))
+        return PruneResult(removed, before, estimate(), tuple(notes))
     for path in {run.file.path for run in removed}:
         notes += _remove(path, [run.id for run in removed if run.file.path == path])
-    return Pruned(removed, before, sum(map(_size, databases(place))), tuple(notes))
+    return PruneResult(removed, before, sum(map(_size, databases(folder))), tuple(notes))
 
 
 def _trees(runs: list[RunRecord]) -> list[list[RunRecord]]:
-    """Runs with their child runs, the oldest first."""
+    """Group runs with their child runs, the oldest first."""
     known = {run.id: run for run in runs}
     trees: dict[str, list[RunRecord]] = {}
     for run in sorted(runs, key=lambda run: (run.depth, run.started)):
@@ -117,22 +120,22 @@ def _contents(path: Path) -> _Contents:
     events: Counter[str] = Counter()
     with contextlib.closing(open_to_read(path)) as connection:
         ids = dict(connection.execute("SELECT number, id FROM runs").fetchall())
-        needs: dict[str, set[str]] = {run: set() for run in ids.values()}
+        blobs: dict[str, set[str]] = {run: set() for run in ids.values()}
         for run, meta in connection.execute("SELECT run, meta FROM events"):
-            needs[ids[run]].update(_REFERENCE.findall(meta))
+            blobs[ids[run]].update(_REFERENCE.findall(meta))
             events[ids[run]] += len(meta) + _ROW_BYTES
         sizes = connection.execute(
             f"SELECT lower(hex(hash)), {_ROW_BYTES} + coalesce(length(bytes), "
             "(SELECT sum(length(pieces.bytes)) FROM pieces WHERE body = bodies.number), 0) FROM bodies"
         )
-        return _Contents(_size(path), needs, dict(events), dict(sizes.fetchall()))
+        return _Contents(_size(path), blobs, dict(events), dict(sizes.fetchall()))
 
 
 def _remove(path: Path, ids: list[str]) -> list[str]:
-    """Remove runs from one file; the file itself, when nothing is left."""
+    """Remove runs from one database, and the database itself if none is left; return notes on failures."""
     lock = lock_database(path)
     if lock is None:
-        return [f"{path.name} is being written, and was left alone."]
+        return [f"{path.name} is being written to and was left alone."]
     try:
         with contextlib.closing(connect(path)) as connection:
             total = connection.execute("SELECT count(*) FROM runs").fetchone()[0]
@@ -149,18 +152,18 @@ def _remove(path: Path, ids: list[str]) -> list[str]:
 
 
 def _delete(connection: sqlite3.Connection, ids: list[str]) -> None:
-    connection.execute("CREATE TEMP TABLE going (id TEXT PRIMARY KEY)")
+    connection.execute("CREATE TEMP TABLE removed (id TEXT PRIMARY KEY)")
     connection.execute("BEGIN IMMEDIATE")
-    connection.executemany("INSERT INTO going VALUES (?)", [(run,) for run in ids])
-    connection.execute("DELETE FROM events WHERE run IN (SELECT number FROM runs JOIN going USING (id))")
-    connection.execute("DELETE FROM runs WHERE id IN (SELECT id FROM going)")
-    needed: set[str] = set()
+    connection.executemany("INSERT INTO removed VALUES (?)", [(run,) for run in ids])
+    connection.execute("DELETE FROM events WHERE run IN (SELECT number FROM runs JOIN removed USING (id))")
+    connection.execute("DELETE FROM runs WHERE id IN (SELECT id FROM removed)")
+    used: set[str] = set()
     for (meta,) in connection.execute("SELECT meta FROM events"):
-        needed.update(_REFERENCE.findall(meta))
-    found = connection.execute("SELECT number, hash FROM bodies").fetchall()
-    gone = [(number,) for number, digest in found if digest.hex() not in needed]
-    connection.executemany("DELETE FROM pieces WHERE body = ?", gone)
-    connection.executemany("DELETE FROM bodies WHERE number = ?", gone)
+        used.update(_REFERENCE.findall(meta))
+    blobs = connection.execute("SELECT number, hash FROM bodies").fetchall()
+    unused = [(number,) for number, digest in blobs if digest.hex() not in used]
+    connection.executemany("DELETE FROM pieces WHERE body = ?", unused)
+    connection.executemany("DELETE FROM bodies WHERE number = ?", unused)
     connection.execute("COMMIT")
     connection.execute("VACUUM")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -1,4 +1,4 @@
-"""Trace files as readers see them: opened read-only, whoever else is writing. A reader never changes a file."""
+"""Read-only access to trace databases, also while another process writes to them. A reader never changes a file."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from . import blobs
-from .paths import writer_lives
-from .schema import VERSION, NewerFile, upgrade, version_of
+from .schema import VERSION, NewerVersion, upgrade, version_of
+from .writer_lock import writer_is_alive
 
 
-class EmptyFile(Exception):
-    """A file was created, and its writer has not come further, or was killed there."""
+class EmptyDatabase(Exception):
+    """A database without tables: its writer has just created it, or was killed there."""
 
 
 class TraceFile:
-    """One database, for reading. Any thread may use it."""
+    """One trace database, opened for reading. Any thread may use it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -27,21 +27,21 @@ class TraceFile:
 
     @property
     def live(self) -> bool:
-        """Whether its writer is alive."""
-        return writer_lives(self.path)
+        """Whether the writer of the database is alive."""
+        return writer_is_alive(self.path)
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        """The rows that a query finds."""
+        """Return the rows of a query."""
         with self._lock:
             return self._open().execute(sql, values).fetchall()
 
-    def body(self, digest: str, limit: int | None = None) -> str | bytes:
-        """The body with this hash. Raises `bodies.Missing`."""
+    def blob(self, digest: str, limit: int | None = None) -> str | bytes:
+        """Return the blob with this hash. Raises `BlobNotFound`."""
         with self._lock:
             return blobs.fetch(self._open(), digest, limit)
 
     def close(self) -> None:
-        """Close the file; the next query opens it again."""
+        """Close the connection; the next query opens it again."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -58,14 +58,14 @@ class TraceFile:
 
 
 def open_to_read(path: Path) -> sqlite3.Connection:
-    """A read-only connection at the present version. A file of an earlier one is upgraded as a copy in memory."""
+    """Open a read-only connection at the current schema version. An older file is upgraded as a copy in memory."""
     connection = _connect(path)
     try:
         version = version_of(connection)
         if version > VERSION:
-            raise NewerFile(f"{path}: version {version}; this rlm reads versions up to {VERSION}")
+            raise NewerVersion(f"{path}: version {version}; this rlm reads versions up to {VERSION}")
         if version == 0:
-            raise EmptyFile(f"{path} has no tables yet")
+            raise EmptyDatabase(f"{path} has no tables yet")
         if version < VERSION:
             copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
             connection.backup(copy)
@@ -88,7 +88,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.close()
         if not path.exists():
             raise
-        # Where nothing can be created beside it, as on a read-only medium, what is in the file itself can be read.
+        # On a read-only medium no file can be created beside the database; its own contents can still be read.
         address = f"{path.absolute().as_uri()}?immutable=1"
         return sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
     return connection

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from ..files import FileLock
 from ..redaction import Scrubber
 from . import blobs
-from .encoding import outline, to_json
-from .inputs import outline_inputs
-from .paths import databases, lock_database, new_database
+from .encoding import encode, to_json
+from .inputs import encode_inputs
+from .paths import create_database, databases
 from .run_index import Progress, count, parent_of
 from .schema import upgrade
+from .writer_lock import lock_database
 
 if TYPE_CHECKING:
     from ..events import Event
@@ -78,10 +79,10 @@ class Recorder:
 
     def _outline(self, event: Event) -> dict[str, Any]:
         if event.kind != "run_started" or not isinstance(event.data.get("inputs"), dict):
-            return outline(event.data, self._scrubber, self._put)
+            return encode(event.data, self._scrubber, self._put)
         data = {name: value for name, value in event.data.items() if name != "inputs"}
-        made = outline(data, self._scrubber, self._put)
-        made["inputs"] = outline_inputs(event.data["inputs"], self._scrubber, self._put)
+        made = encode(data, self._scrubber, self._put)
+        made["inputs"] = encode_inputs(event.data["inputs"], self._scrubber, self._put)
         return made
 
     def _put(self, value: str | bytes) -> str:
@@ -111,7 +112,7 @@ def _open(folder: Path, on_connect: OnConnect | None) -> tuple[Path, FileLock, s
             if path.stat().st_size <= MAX_BYTES and (lock := lock_database(path)) is not None:
                 return path, lock, _connect(path, lock, on_connect)
     for _ in range(_BEGINNINGS):
-        path = new_database(folder)
+        path = create_database(folder)
         # Another process may take the new file first. A reader that looks for a live writer locks it for a moment, too.
         if (lock := lock_database(path, timeout=_LOCK_S)) is not None:
             return path, lock, _connect(path, lock, on_connect)

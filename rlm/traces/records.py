@@ -1,4 +1,4 @@
-"""What a trace says about a run, as plain values: its events, iterations, calls, prompts."""
+"""The contents of a trace as plain values: events, iterations, host calls, model calls, prompts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """One event. Its long texts are references to bodies: `RunRecord.filled` puts them in."""
+    """One event. Its long texts are references to blobs; `RunRecord.resolve` replaces them by the texts."""
 
     sequence: int
     parent: int | None
-    """The event that this one happened under: a call under its cell, an answer under its question."""
+    """The sequence number of the enclosing event: the cell of a host call, the request of a reply."""
 
     kind: str
     time: float
@@ -24,7 +24,7 @@ class EventRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class CallOnRecord:
+class HostCallRecord:
     """One call from a cell to the host."""
 
     id: int
@@ -34,29 +34,31 @@ class CallOnRecord:
     """The arguments and keywords as JSON text."""
 
     answer: str | None
-    """The answer as JSON text; None where there was none."""
+    """The answer as JSON text; None if there was none."""
 
     error: str | None
     seconds: float | None
-    """How long it took; None where it had not ended."""
+    """The duration; None if the call had not ended."""
 
     started: float
     sequence: int
 
     @property
     def ended(self) -> bool:
-        """Whether the call came to an end."""
+        """Whether the call ended."""
         return self.seconds is not None
 
 
 @dataclass(frozen=True, slots=True)
-class ModelCall:
-    """One question to a model. `RunRecord.prompts` has the whole text of it."""
+class ModelCallRecord:
+    """One request to a model, without its texts: `RunRecord.prompts` has them."""
 
     id: int
     role: str
     iteration: int | None
     call: int | None
+    """The host call that made the request, if one did."""
+
     model: str
     started: float
     sequence: int
@@ -67,15 +69,15 @@ class ModelCall:
     truncated: bool = False
     error: str | None = None
     past: bool = False
-    """Whether the answer came from the record of an earlier run."""
+    """Whether the reply was replayed from an earlier run."""
 
     cached: bool = False
-    """Whether the answer was on disk, and cost nothing."""
+    """Whether the reply came from the response cache, at no cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model was asked, whole, and what it replied."""
+    """One request to a model with its complete text, and the reply."""
 
     id: int
     role: str
@@ -87,8 +89,8 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Variables:
-    """What a cell did to the variables."""
+class VariableChanges:
+    """The changes that a cell made to the variables of the session."""
 
     added: dict[str, dict[str, Any]] = field(default_factory=dict)
     changed: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -100,7 +102,7 @@ class Variables:
 
 @dataclass(frozen=True, slots=True)
 class IterationRecord:
-    """One iteration: what the model wrote, and what came of it."""
+    """One iteration: the reply of the model, its code, and the outcome of the cell."""
 
     number: int
     started: float
@@ -108,17 +110,17 @@ class IterationRecord:
     reply: str | None = None
     code: str = ""
     output: str | None = None
-    """What came of the cell; None where it had not ended, or there was none."""
+    """The output of the cell; None if the cell had not ended or there was none."""
 
     success: bool = False
     seconds: float | None = None
     limit: str | None = None
     error: dict[str, Any] | None = None
-    calls: tuple[CallOnRecord, ...] = ()
-    variables: Variables = Variables()
-    remarks: tuple[str, ...] = ()
-    told: str | None = None
-    """What the model was told afterwards."""
+    calls: tuple[HostCallRecord, ...] = ()
+    variables: VariableChanges = VariableChanges()
+    hints: tuple[str, ...] = ()
+    observation: str | None = None
+    """The text that the model read after the cell."""
 
     finished: bool = False
 
@@ -135,21 +137,21 @@ class AttemptRecord:
 
 
 class Rows(tuple[T, ...]):
-    """A few records of one kind, in order; `to_pandas` makes a table of them."""
+    """Records of one kind, in order."""
 
     __slots__ = ()
 
     def to_pandas(self) -> Any:
-        """A data frame, one row a record. Needs pandas."""
-        return frame(self)
+        """Return a data frame with one row for each record. Needs pandas."""
+        return data_frame(self)
 
 
-def frame(records: Sequence[Any], **more: Sequence[Any]) -> Any:
-    """A data frame of dataclasses. What is nested stays as it is in its cell."""
+def data_frame(records: Sequence[Any], **columns: Sequence[Any]) -> Any:
+    """Return a data frame of dataclasses, with further columns. Nested values stay as they are in their cells."""
     import pandas
 
     rows = [{one.name: getattr(record, one.name) for one in dataclasses.fields(record)} for record in records]
     table = pandas.DataFrame(rows)
-    for name, values in more.items():
+    for name, values in columns.items():
         table.insert(0, name, list(values))
     return table

@@ -1,4 +1,4 @@
-"""What a run on record had done, for a run that goes on from there."""
+"""The recorded iterations of a run, in the form that another run replays them from."""
 
 from __future__ import annotations
 
@@ -11,81 +11,82 @@ from ..repl.replay import Past, PastIteration, RecordedCall
 from .runs import UnknownRun, load
 
 if TYPE_CHECKING:
-    from .records import CallOnRecord, IterationRecord
+    from .records import HostCallRecord, IterationRecord
     from .runs import RunRecord
 
 
 def past(run: RunRecord, iterations: int | None = None) -> Past:
-    """The iterations of a run so far. One that had not ended is there with the calls that were answered.
+    """Return the iterations of a run. An unfinished one has the host calls that were answered.
 
-    With `iterations`, only the first so many of them, and what they had used.
+    With `iterations`, return only that many, and the usage up to there.
     """
     if iterations is not None:
         whole = past(run)
-        return whole if iterations >= len(whole.iterations) else _until(run, whole, iterations)
-    made: list[PastIteration] = []
-    for one in run.iterations:
-        if one.reply is None or one.number != len(made) + 1:
-            break  # the model had not answered yet: here the new run asks it
-        made.append(_iteration(one))
-        if not one.finished:
+        return whole if iterations >= len(whole.iterations) else _first(run, whole, iterations)
+    replayable: list[PastIteration] = []
+    for iteration in run.iterations:
+        if iteration.reply is None or iteration.number != len(replayable) + 1:
+            break  # no reply of the model is recorded: the new run asks for it
+        replayable.append(_iteration(iteration))
+        if not iteration.finished:
             break
-    return Past(run.id, tuple(made), usage(run), _answered(run) if run.beginning.get("loop_id") else {})
+    replies = _reply_counts(run) if run.beginning.get("loop_id") else {}
+    return Past(run.id, tuple(replayable), usage(run), replies)
 
 
-def _until(run: RunRecord, whole: Past, iterations: int) -> Past:
-    """The first iterations of a run, with what had been used after them."""
+def _first(run: RunRecord, whole: Past, iterations: int) -> Past:
+    """Return the first iterations of a run, with the usage after the last of them."""
     used = Usage()
     for event in run.events(kinds=["budget"]):
         if event.data.get("iterations") == iterations:
-            used = _counted(event.data)
+            used = _usage_of(event.data)
     return Past(run.id, whole.iterations[:iterations], used)
 
 
 def usage(run: RunRecord) -> Usage:
-    """What a run and its child runs had used, and the runs that it went on from.
+    """Return the usage of a run, its child runs, and the runs that it resumed.
 
-    For one that did not end it is put together from its events.
+    For an unfinished run it is computed from the events.
     """
     result = run.result()
     if result is not None and isinstance(result.get("usage"), dict):
         return Usage.from_dict(result["usage"])
     before = Usage.from_dict(run.beginning.get("spent") or {})
     tree, budgets = _tree(run), run.events(kinds=["budget"])
-    # The last budget counts all that came before it, also in the run that this one goes on from.
-    counted, since = (_counted(budgets[-1].data), budgets[-1].time) if budgets else (before, run.started)
-    asked = [call for one in tree for call in one.model_calls if not call.past]
-    answered = [call for call in asked if call.seconds is not None and call.error is None]
-    costs = [cost for cost in (before.cost_usd, *(call.cost_usd for call in asked)) if cost is not None]
+    # The last budget event includes everything before it, also the run that this one resumed.
+    counted, since = (_usage_of(budgets[-1].data), budgets[-1].time) if budgets else (before, run.started)
+    calls = [call for one in tree for call in one.model_calls if not call.past]
+    answered = [call for call in calls if call.seconds is not None and call.error is None]
+    costs = [cost for cost in (before.cost_usd, *(call.cost_usd for call in calls)) if cost is not None]
     return Usage(
-        tokens_in=before.tokens_in + sum(call.tokens_in for call in asked),
-        tokens_out=before.tokens_out + sum(call.tokens_out for call in asked),
+        tokens_in=before.tokens_in + sum(call.tokens_in for call in calls),
+        tokens_out=before.tokens_out + sum(call.tokens_out for call in calls),
         cost_usd=sum(costs) if costs else None,
-        seconds=counted.seconds + max(0.0, max(map(_seen, tree)) - since),
-        llm_calls=counted.llm_calls + sum(1 for call in asked if call.role == "sub" and call.started > since),
+        seconds=counted.seconds + max(0.0, max(map(_last_event, tree)) - since),
+        llm_calls=counted.llm_calls + sum(1 for call in calls if call.role == "sub" and call.started > since),
         model_calls=before.model_calls + len(answered),
         unpriced_calls=before.unpriced_calls + sum(1 for call in answered if call.cost_usd is None),
         cached_calls=before.cached_calls + sum(1 for call in answered if call.cached),
     )
 
 
-def _answered(run: RunRecord) -> dict[str, int]:
-    """How often each model has answered, in a run, in its child runs and in those that it went on from."""
-    made: Counter[str] = Counter()
+def _reply_counts(run: RunRecord) -> dict[str, int]:
+    """Count the replies of each model in a run, its child runs, and the runs that it resumed."""
+    counts: Counter[str] = Counter()
     runs, earlier = load(), run
     while True:
         for one in _tree(earlier):
-            made.update(call.model for call in one.model_calls if not call.past and call.seconds is not None)
+            counts.update(call.model for call in one.model_calls if not call.past and call.seconds is not None)
         if earlier.resumed_from is None:
-            return dict(made)
+            return dict(counts)
         try:
             earlier = runs.run(earlier.resumed_from)
         except UnknownRun:
-            return dict(made)
+            return dict(counts)
 
 
-def _counted(budget: dict[str, Any]) -> Usage:
-    """What a budget says was used. It does not tell tokens that were read from those that were written."""
+def _usage_of(budget: dict[str, Any]) -> Usage:
+    """Return the usage in a budget event, which does not separate tokens in from tokens out."""
     return Usage(
         tokens_in=int(budget.get("tokens") or 0),
         cost_usd=budget.get("cost_usd"),
@@ -94,15 +95,15 @@ def _counted(budget: dict[str, Any]) -> Usage:
     )
 
 
-def _iteration(one: IterationRecord) -> PastIteration:
-    assert one.reply is not None
-    output = one.output
-    if output is None and one.finished:
+def _iteration(iteration: IterationRecord) -> PastIteration:
+    assert iteration.reply is not None
+    output = iteration.output
+    if output is None and iteration.finished:
         output = ""  # there was no code to run
-    return PastIteration(one.reply, tuple(_call(call) for call in one.calls if call.ended), output)
+    return PastIteration(iteration.reply, tuple(_call(call) for call in iteration.calls if call.ended), output)
 
 
-def _call(call: CallOnRecord) -> RecordedCall:
+def _call(call: HostCallRecord) -> RecordedCall:
     answer: Any = None
     if call.answer is not None and call.error is None:
         answer = json.loads(call.answer)
@@ -113,6 +114,6 @@ def _tree(run: RunRecord) -> list[RunRecord]:
     return [run, *(below for child in run.children for below in _tree(child))]
 
 
-def _seen(run: RunRecord) -> float:
+def _last_event(run: RunRecord) -> float:
     last = run.events(after=run.event_count - 1)
     return last[-1].time if last else run.started + run.duration

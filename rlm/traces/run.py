@@ -1,4 +1,4 @@
-"""One run on record: its row at once, everything else of it as it is asked for."""
+"""One recorded run: the columns of its row, and the rest read from the database on demand."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import assemble
-from .encoding import filled
+from .encoding import resolve
 from .inputs import restore_input
 from .reader import TraceFile
-from .records import AttemptRecord, CallOnRecord, EventRecord, IterationRecord, ModelCall, Prompt, Rows
+from .records import AttemptRecord, EventRecord, HostCallRecord, IterationRecord, ModelCallRecord, Prompt, Rows
 
 COLUMNS = (
     *("number", "id", "name", "task", "model", "parent", "parent_call", "depth", "resumed_from", "started", "seen"),
@@ -24,19 +24,19 @@ COLUMNS = (
 
 
 class UnknownRun(LookupError):
-    """No run, or more than one, has an id that begins like this."""
+    """No run, or more than one, has an id with this prefix."""
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run on record. The fields are as they were when it was loaded; `again()` looks once more."""
+    """One recorded run, as it was when it was loaded; `reload()` reads it again."""
 
     id: str
     name: str
     """The name of its signature."""
 
     task: str | None
-    """Its task file, if it had one."""
+    """Its task file, if it has one."""
 
     model: str | None
     """Its main model."""
@@ -44,21 +44,21 @@ class RunRecord:
     started: float
     ended: float | None
     ending: str
-    """submitted, extracted or failed; running, or unfinished if its process is gone."""
+    """submitted, extracted or failed; running; unfinished if its process is gone."""
 
     reason: str | None
     confidence: float | None
     answer: str | None
-    """How its outputs begin."""
+    """The beginning of its outputs."""
 
     iterations_used: int
     llm_calls: int
     tokens: int
-    """Tokens read and written, its child runs included."""
+    """Tokens in and out, child runs included."""
 
     cost_usd: float | None
     duration: float
-    """Seconds, as far as is known."""
+    """Seconds; of an unfinished run, up to its last event."""
 
     own_tokens_in: int
     own_tokens_out: int
@@ -72,94 +72,94 @@ class RunRecord:
     number: int = field(repr=False)
     file: TraceFile = field(repr=False, compare=False)
 
-    def again(self) -> RunRecord:
-        """The run as it is on record now."""
+    def reload(self) -> RunRecord:
+        """Return the run as it is in the trace now."""
         rows = self.file.query(f"SELECT {', '.join(COLUMNS)} FROM runs WHERE id = ?", (self.id,))
         if not rows:
-            raise UnknownRun(f"run {self.id} is no longer on record")
-        return record(self.file, rows[0], self.file.live)
+            raise UnknownRun(f"run {self.id} is no longer in the trace")
+        return run_record(self.file, rows[0], self.file.live)
 
     def events(self, after: int = 0, limit: int | None = None, kinds: Iterable[str] = ()) -> list[EventRecord]:
-        """Events after a sequence number, in order. Their long texts are references."""
-        wanted = tuple(kinds)
-        among = f"AND kind IN ({', '.join('?' * len(wanted))})" if wanted else ""
+        """Return the events after a sequence number, in order. Long texts are references."""
+        kinds = tuple(kinds)
+        condition = f"AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
         rows = self.file.query(
             "SELECT sequence, parent, kind, time, meta FROM events "
-            f"WHERE run = ? AND sequence > ? {among} ORDER BY sequence LIMIT ?",
-            (self.number, after, *wanted, -1 if limit is None else limit),
+            f"WHERE run = ? AND sequence > ? {condition} ORDER BY sequence LIMIT ?",
+            (self.number, after, *kinds, -1 if limit is None else limit),
         )
         return [EventRecord(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows]
 
-    def body(self, digest: str, limit: int | None = None) -> str | bytes:
-        """A text or bytes by its hash; with a limit, only so much of the beginning."""
-        found = self.file.body(digest, limit)
-        return found if limit is None else found[:limit]
+    def blob(self, digest: str, limit: int | None = None) -> str | bytes:
+        """Return a text or bytes by hash; with a limit, only that many characters from its beginning."""
+        blob = self.file.blob(digest, limit)
+        return blob if limit is None else blob[:limit]
 
-    def filled(self, value: Any) -> Any:
-        """A value of an event, with the texts that it refers to put in."""
-        return filled(value, self.file.body)
+    def resolve(self, value: Any) -> Any:
+        """Return a value of an event with every reference replaced by its text."""
+        return resolve(value, self.file.blob)
 
     @functools.cached_property
     def beginning(self) -> dict[str, Any]:
-        """What the run started from: signature, models, limits, settings, task. The inputs are outlines."""
-        found = self.events(limit=1, kinds=["run_started"])
-        return found[0].data if found else {}
+        """The data of `run_started`: signature, models, limits, settings, task; the inputs in stored form."""
+        events = self.events(limit=1, kinds=["run_started"])
+        return events[0].data if events else {}
 
     @property
     def iterations(self) -> Rows[IterationRecord]:
         """The iterations in order, with their texts."""
-        return Rows(assemble.iterations(self.events(kinds=assemble.ITERATION_KINDS), self.filled))
+        return Rows(assemble.iterations(self.events(kinds=assemble.ITERATION_KINDS), self.resolve))
 
     @property
-    def calls(self) -> Rows[CallOnRecord]:
+    def calls(self) -> Rows[HostCallRecord]:
         """The calls from cells to the host, with their texts."""
-        return Rows(assemble.calls(self.events(kinds=("call_started", "call_ended")), self.filled))
+        return Rows(assemble.host_calls(self.events(kinds=("call_started", "call_ended")), self.resolve))
 
     @property
-    def model_calls(self) -> Rows[ModelCall]:
-        """The questions to models: which, how long, how many tokens, at what cost. No texts."""
+    def model_calls(self) -> Rows[ModelCallRecord]:
+        """The requests to models, with duration, tokens and cost, without texts."""
         return Rows(assemble.model_calls(self.events(kinds=("model_asked", "model_answered", "model_failed"))))
 
     @property
     def attempts(self) -> Rows[AttemptRecord]:
         """The attempts at an extraction."""
-        return Rows(assemble.attempts(self.events(kinds=["extraction_attempt"]), self.filled))
+        return Rows(assemble.attempts(self.events(kinds=["extraction_attempt"]), self.resolve))
 
     def prompts(self) -> Rows[Prompt]:
-        """Every prompt whole, with the reply."""
-        return Rows(assemble.prompts(self.events(kinds=("model_asked", "model_answered")), self.filled))
+        """Return every prompt with its complete text, and the reply."""
+        return Rows(assemble.prompts(self.events(kinds=("model_asked", "model_answered")), self.resolve))
 
     def inputs(self) -> dict[str, Any]:
-        """The inputs as they were given. Raises `NotKept` where one could not be written down."""
-        kept = self.beginning.get("inputs") or {}
-        return {name: restore_input(name, one, self.file.body) for name, one in kept.items()}
+        """Return the values of the inputs. Raises `InputNotRecorded` if one of them could not be stored."""
+        stored = self.beginning.get("inputs") or {}
+        return {name: restore_input(name, one, self.file.blob) for name, one in stored.items()}
 
     def result(self) -> dict[str, Any] | None:
-        """The result as its `to_dict()` gave it; None while there is none."""
-        found = self.events(kinds=["run_ended"])
-        result = self.filled(found[-1].data).get("result") if found else None
+        """Return the result as its `to_dict()` returned it; None while there is none."""
+        events = self.events(kinds=["run_ended"])
+        result = self.resolve(events[-1].data).get("result") if events else None
         return result if isinstance(result, dict) else None
 
     @property
     def children(self) -> list[RunRecord]:
-        """The runs that this one started, in order."""
+        """The child runs, in the order in which they started."""
         sql = f"SELECT {', '.join(COLUMNS)} FROM runs WHERE parent = ? ORDER BY started, number"
         live = self.file.live
-        return [record(self.file, row, live) for row in self.file.query(sql, (self.id,))]
+        return [run_record(self.file, row, live) for row in self.file.query(sql, (self.id,))]
 
     def to_dict(self) -> dict[str, Any]:
-        """What a list shows of the run, as plain JSON values."""
+        """Return the columns of the run as plain JSON values."""
         hidden = ("number", "file")
         return {one.name: getattr(self, one.name) for one in dataclasses.fields(self) if one.name not in hidden}
 
     def _repr_html_(self) -> str:
-        from .notebook_html import run_html
+        from .notebook_view.html import run_html
 
         return run_html(self)
 
 
-def record(file: TraceFile, row: sqlite3.Row, live: bool) -> RunRecord:
-    """A run from its row. Whether its writer lives tells a run that goes on from one that does not."""
+def run_record(file: TraceFile, row: sqlite3.Row, live: bool) -> RunRecord:
+    """Make a run from its row. `live` says whether its writer is alive: the run is running, or unfinished."""
     tokens = max(row["tokens"], row["own_tokens_in"] + row["own_tokens_out"])
     seconds = row["seconds"]
     if row["ended"] is None:

@@ -1,4 +1,4 @@
-"""All runs on record: `load()` finds them."""
+"""All recorded runs, and the search for one of them."""
 
 from __future__ import annotations
 
@@ -7,63 +7,63 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-from .default_writer import catch_up
-from .paths import databases, folder
-from .reader import EmptyFile, TraceFile
-from .records import frame
-from .run import COLUMNS, RunRecord, UnknownRun, record
-from .schema import NewerFile
+from .default_writer import flush_writers
+from .paths import databases, traces_folder
+from .reader import EmptyDatabase, TraceFile
+from .records import data_frame
+from .run import COLUMNS, RunRecord, UnknownRun, run_record
+from .schema import NewerVersion
 
 __all__ = ["RunRecord", "Runs", "UnknownRun", "find", "load"]
 
 
 class Runs(Sequence[RunRecord]):
-    """Runs, the newest first."""
+    """Recorded runs, the newest first."""
 
     def __init__(self, records: Iterable[RunRecord], skipped: Sequence[str] = ()) -> None:
         self._records = sorted(records, key=lambda run: (-run.started, run.number))
         self.skipped = tuple(skipped)
-        """Files that could not be read, and why."""
+        """The files that could not be read, and why."""
 
     @property
     def roots(self) -> Runs:
-        """Only runs that no other run started."""
+        """The runs that are not child runs."""
         return Runs([run for run in self._records if run.parent is None], self.skipped)
 
     def where(self, *, ending: str | None = None, search: str | None = None) -> Runs:
-        """Only runs with this ending, and with this text in their id, name, task, model, reason or answer."""
-        kept = self._records
+        """Return the runs with this ending, and with this text in id, name, task, model, reason or answer."""
+        runs = self._records
         if ending is not None:
-            kept = [run for run in kept if run.ending == ending.lower()]
+            runs = [run for run in runs if run.ending == ending.lower()]
         if search is not None:
-            kept = [run for run in kept if search.casefold() in _searched(run)]
-        return Runs(kept, self.skipped)
+            runs = [run for run in runs if search.casefold() in _searchable_text(run)]
+        return Runs(runs, self.skipped)
 
     def run(self, prefix: str) -> RunRecord:
-        """The one run whose id begins like this. Raises `UnknownRun`."""
-        found = [run for run in self._records if run.id.startswith(prefix)]
-        exact = [run for run in found if run.id == prefix]
-        if len(exact or found) == 1:
-            return (exact or found)[0]
-        if not found:
-            raise UnknownRun(f"no run on record has an id that begins with {prefix!r}")
-        ids = ", ".join(run.id for run in found[:5])
-        raise UnknownRun(f"{len(found)} runs have ids that begin with {prefix!r}: {ids}; give more of it")
+        """Return the run whose id has this prefix. Raises `UnknownRun` if there is none, or more than one."""
+        matches = [run for run in self._records if run.id.startswith(prefix)]
+        matches = [run for run in matches if run.id == prefix] or matches
+        if len(matches) == 1:
+            return matches[0]
+        if not matches:
+            raise UnknownRun(f"no recorded run has an id that begins with {prefix!r}")
+        ids = ", ".join(run.id for run in matches[:5])
+        raise UnknownRun(f"{len(matches)} runs have ids that begin with {prefix!r}: {ids}; give more characters")
 
     def iterations(self) -> Any:
-        """The iterations of all these runs as one data frame. Needs pandas."""
-        return _frame_of(self, lambda run: run.iterations)
+        """Return the iterations of these runs as one data frame. Needs pandas."""
+        return _concatenate(self, lambda run: run.iterations)
 
     def calls(self) -> Any:
-        """The calls from cells to the host of all these runs as one data frame. Needs pandas."""
-        return _frame_of(self, lambda run: run.calls)
+        """Return the host calls of these runs as one data frame. Needs pandas."""
+        return _concatenate(self, lambda run: run.calls)
 
     def model_calls(self) -> Any:
-        """The questions to models of all these runs as one data frame. Needs pandas."""
-        return _frame_of(self, lambda run: run.model_calls)
+        """Return the requests to models of these runs as one data frame. Needs pandas."""
+        return _concatenate(self, lambda run: run.model_calls)
 
     def to_pandas(self) -> Any:
-        """A data frame, one row a run. Needs pandas."""
+        """Return a data frame with one row for each run. Needs pandas."""
         import pandas
 
         table = pandas.DataFrame([run.to_dict() for run in self._records])
@@ -88,43 +88,43 @@ class Runs(Sequence[RunRecord]):
         return f"Runs({len(self)})"
 
     def _repr_html_(self) -> str:
-        from .notebook_html import runs_html
+        from .notebook_view.html import runs_html
 
         return runs_html(self)
 
 
 def load(home: Path | str | None = None) -> Runs:
-    """All runs on record, the newest first. What they did is read when it is asked for."""
+    """Return all recorded runs, the newest first. Their events are read on demand."""
     records: list[RunRecord] = []
     skipped: list[str] = []
-    catch_up(folder(home))
-    for path in databases(folder(home)):
+    flush_writers(home)
+    for path in databases(traces_folder(home)):
         file = TraceFile(path)
-        live = file.live  # before the rows: a run that ends in between has ended, and is not unfinished
+        live = file.live  # before the rows: a run that ends in between is not unfinished
         try:
             rows = file.query(f"SELECT {', '.join(COLUMNS)} FROM runs")
-        except EmptyFile:
+        except EmptyDatabase:
             continue
-        except (sqlite3.Error, NewerFile) as error:
+        except (sqlite3.Error, NewerVersion) as error:
             if path.exists():  # it may have been pruned since the directory was read
                 skipped.append(f"{path.name}: {error}")
             continue
-        records += [record(file, row, live) for row in rows]
+        records += [run_record(file, row, live) for row in rows]
     return Runs(records, skipped)
 
 
 def find(prefix: str, home: Path | str | None = None) -> RunRecord:
-    """The one run whose id begins like this. Raises `UnknownRun`."""
+    """Return the run whose id has this prefix. Raises `UnknownRun` if there is none, or more than one."""
     return load(home).run(prefix)
 
 
-def _searched(run: RunRecord) -> str:
+def _searchable_text(run: RunRecord) -> str:
     parts = (run.id, run.name, run.task, run.model, run.reason, run.answer)
     return "\n".join(part for part in parts if part).casefold()
 
 
-def _frame_of(runs: Runs, records: Any) -> Any:
+def _concatenate(runs: Runs, records: Any) -> Any:
     import pandas
 
-    tables = [frame(found, run=[run.id] * len(found)) for run in runs if (found := records(run))]
+    tables = [data_frame(rows, run=[run.id] * len(rows)) for run in runs if (rows := records(run))]
     return pandas.concat(tables, ignore_index=True) if tables else pandas.DataFrame()

@@ -1,4 +1,4 @@
-"""The tables of a trace file, and the numbered steps that lead to them from any earlier version."""
+"""The tables of a trace database, and the migrations to them from every earlier version."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from collections.abc import Callable
 _ANSWER_CHARS = 200
 
 
-class NewerFile(Exception):
-    """A trace file was written by a later version of rlm than this one."""
+class NewerVersion(Exception):
+    """A trace database was written by a later version of rlm than this one."""
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Bring a file to this version, one step at a time. Each step happens whole or not at all."""
+    """Migrate a database to the current version. Each migration is one transaction."""
     version = version_of(connection)
     if version > VERSION:
-        raise NewerFile(f"the file has version {version}; this rlm knows versions up to {VERSION}")
-    for number, step in enumerate(MIGRATIONS[version:], version + 1):
+        raise NewerVersion(f"the database has version {version}; this rlm knows versions up to {VERSION}")
+    for number, migrate in enumerate(MIGRATIONS[version:], version + 1):
         connection.execute("BEGIN IMMEDIATE")
         try:
-            step(connection)
+            migrate(connection)
             connection.execute(f"PRAGMA user_version = {number}")
             connection.execute("COMMIT")
         except BaseException:
@@ -31,12 +31,12 @@ def upgrade(connection: sqlite3.Connection) -> None:
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """The version of a file; 0 when it is empty."""
+    """Return the version of a database; 0 if it is empty."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def answer_text(result: object) -> str | None:
-    """What the outputs of a result begin with, for lists."""
+    """Return the beginning of the outputs of a result, for lists; None if there are none."""
     outputs = result.get("outputs") if isinstance(result, dict) else None
     if not isinstance(outputs, dict) or not outputs:
         return None
@@ -49,7 +49,7 @@ def answer_text(result: object) -> str | None:
     return ", ".join(parts)[:_ANSWER_CHARS]
 
 
-def _tables(connection: sqlite3.Connection) -> None:
+def _create_tables(connection: sqlite3.Connection) -> None:
     """Version 1."""
     for statement in (
         """CREATE TABLE runs (
@@ -102,14 +102,14 @@ def _tables(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-def _answers(connection: sqlite3.Connection) -> None:
-    """Version 2: lists show the answer, the task file and the main model without reading any event."""
+def _add_columns(connection: sqlite3.Connection) -> None:
+    """Version 2: answer, task file and main model in `runs`, so that lists need no event."""
     for column in ("answer", "task", "model"):
         connection.execute(f"ALTER TABLE runs ADD COLUMN {column} TEXT")
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT run, kind, meta FROM events WHERE kind IN ('run_started', 'run_ended') ORDER BY run, sequence"
     ).fetchall()
-    for run, kind, meta in found:
+    for run, kind, meta in rows:
         data = json.loads(meta)
         if kind == "run_ended":
             answer = answer_text(data.get("result"))
@@ -120,5 +120,5 @@ def _answers(connection: sqlite3.Connection) -> None:
             connection.execute("UPDATE runs SET task = ?, model = ? WHERE number = ?", about)
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_tables, _answers)
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create_tables, _add_columns)
 VERSION = len(MIGRATIONS)

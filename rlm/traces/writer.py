@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import paths
+from .paths import traces_folder
 from .recorder import OnConnect, Recorder
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class TraceWriter:
         on_connect: OnConnect | None = None,
     ) -> None:
         """`on_problem` is told, once, why tracing stopped; without it that is logged. `on_connect` is for tests."""
-        self.folder = paths.folder(home)
+        self.folder = traces_folder(home)
         self.problem: str | None = None
         """Why nothing is written any more; None while all is well."""
 

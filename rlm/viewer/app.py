@@ -105,12 +105,12 @@ def _careful(answer: Callable[[Request], Response]) -> Callable[[Request], Respo
     """The same route; what is not there is said in the answer."""
     from ..evals.log import LogError
     from ..traces import UnknownRun
-    from ..traces.blobs import Missing
+    from ..traces.blobs import BlobNotFound
 
     def careful(request: Request) -> Response:
         try:
             return answer(request)
-        except (UnknownRun, Missing, LogError) as error:
+        except (UnknownRun, BlobNotFound, LogError) as error:
             return _problem(404, str(error))
         except sqlite3.Error as error:
             return _problem(500, f"the trace could not be read: {error}")

@@ -106,11 +106,11 @@ def _references(value: Any) -> Iterator[str]:
 
 
 def _body(run: RunRecord, digest: str) -> dict[str, Any]:
-    from ..traces.blobs import Missing
+    from ..traces.blobs import BlobNotFound
 
     try:
-        found = run.body(digest, MOST_CHARS + 1)
-    except Missing:
+        found = run.blob(digest, MOST_CHARS + 1)
+    except BlobNotFound:
         return {"kind": "text", "text": "[this text is no longer in the trace]", "cut": False}
     cut = len(found) > MOST_CHARS
     text = found[:MOST_CHARS] if isinstance(found, str) else repr(found[:MOST_CHARS])

@@ -114,7 +114,7 @@ def descendants(run: RunRecord) -> list[RunRecord]:
 
 def body(run: RunRecord, digest: str, start: int, end: int) -> dict[str, Any]:
     """A part of a text by its hash. Raises `traces.bodies.Missing`."""
-    found = run.body(digest, end + 1)
+    found = run.blob(digest, end + 1)
     more = len(found) > end
     if isinstance(found, bytes):
         return {"kind": "bytes", "start": start, "text": repr(found[start:end]), "more": more}

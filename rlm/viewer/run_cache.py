@@ -36,7 +36,7 @@ class Shelf:
             kept = self._kept.get(run_id)
         if kept is not None and kept.file.path.exists():
             try:
-                return self._keep(kept.again())
+                return self._keep(kept.reload())
             except (UnknownRun, sqlite3.Error):
                 pass  # it was pruned: look in all of them
         return self._keep(self.runs().run(run_id))

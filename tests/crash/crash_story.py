@@ -45,7 +45,7 @@ def check_story(run: RunRecord, seed: int) -> int:
         if event.sequence == 1:
             assert run.inputs() == data["inputs"]
         else:
-            assert run.filled(event.data) == data
+            assert run.resolve(event.data) == data
     assert [row[0] for row in run.file.query("PRAGMA integrity_check")] == ["ok"]
     return len(events)
 

@@ -102,7 +102,7 @@ def test_several_processes_write_at_once_while_another_reads(tmp_path: Path) -> 
         assert run.ending == "submitted"
         assert run.event_count == len(run.events()) == 22
         assert run.inputs()["doc"] == f"{run.id} " * 1_000
-        assert run.filled(run.events()[20].data)["output"] == f"{run.id} 19 " * 100
+        assert run.resolve(run.events()[20].data)["output"] == f"{run.id} 19 " * 100
     assert 1 <= len({run.file.path for run in runs}) <= len(names)
 
 

@@ -169,7 +169,7 @@ def check() -> None:
     import rlm.traces
 
     texts = {
-        run.id: json.dumps([run.filled(event.data) for event in run.events()], default=str)
+        run.id: json.dumps([run.resolve(event.data) for event in run.events()], default=str)
         for run in rlm.traces.load(HOME)
     }
     texts |= {name: (PLACE / name).read_bytes().decode("latin-1") for name in written_files()}

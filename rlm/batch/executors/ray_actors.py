@@ -81,10 +81,10 @@ class ItemActor:
     async def stop(self) -> None:
         """Drop what runs, and write the traces down."""
         from ...paths import home
-        from ...traces.default_writer import catch_up
+        from ...traces.default_writer import flush_writers
 
         await self._running.stop()
-        await asyncio.to_thread(catch_up, home())
+        await asyncio.to_thread(flush_writers, home())
 
 
 class PaceActor:

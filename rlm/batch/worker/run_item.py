@@ -137,12 +137,12 @@ def _own_binder() -> Binder:
 
 
 def _own_observer() -> Observer:
-    """What watches the runs: the everyday writer of this process, unless the batch is not recorded; and telemetry."""
+    """What watches the runs: the default writer of this process, unless the batch is not recorded; and telemetry."""
     global _observe
     if _observe is None:
-        from ...traces.default_writer import OFF, everyday
+        from ...traces.default_writer import OFF, default_observer
 
-        writer = everyday() if _setting.trace else ignore
+        writer = default_observer() if _setting.trace else ignore
         spans = ignore
         if os.environ.get("RLM_OTEL", "").strip().lower() not in ("", *OFF):
             from ...telemetry import spans as make_spans

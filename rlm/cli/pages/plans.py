@@ -60,7 +60,7 @@ def decided(run: RunRecord) -> list[RenderableType]:
     """What was decided in a run with plans that is on record, in order; nothing for other runs."""
     from ...events import Event
 
-    told = [plan_lines(Event(one.kind, run.id, run.filled(one.data))) for one in run.events(kinds=_KINDS)]
+    told = [plan_lines(Event(one.kind, run.id, run.resolve(one.data))) for one in run.events(kinds=_KINDS)]
     lines = [Text(one.replace(_INDENT, "\n  ")) for one in told]
     return [Text(""), Rule(Text("Plans"), align="left", style="dim"), *lines] if lines else []
 

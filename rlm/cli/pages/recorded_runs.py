@@ -21,7 +21,7 @@ from .plans import decided
 
 if TYPE_CHECKING:
     from ...traces import RunRecord
-    from ...traces.records import AttemptRecord, CallOnRecord, IterationRecord, Variables
+    from ...traces.records import AttemptRecord, HostCallRecord, IterationRecord, VariableChanges
 
 STYLES = {
     "submitted": "bold green",
@@ -135,7 +135,7 @@ def _short(run: RunRecord) -> str:
 def batch_of(run: RunRecord) -> tuple[str | None, str | None]:
     """The results file of the batch that a run belongs to, and the name of its item there."""
     task = run.beginning.get("task") or {}
-    return run.filled(task.get("batch")), run.filled(task.get("item"))
+    return run.resolve(task.get("batch")), run.resolve(task.get("item"))
 
 
 def _header(run: RunRecord) -> RenderableType:
@@ -213,13 +213,13 @@ def _outcome(one: IterationRecord, cut: bool) -> Iterable[RenderableType]:
         yield Text("the record ends here", "magenta")
     if one.limit:
         yield Text(f"limit: {clean(one.limit)}", "yellow")
-    for remark in one.remarks:
-        yield Text(clean(remark), "dim")
+    for hint in one.hints:
+        yield Text(clean(hint), "dim")
     if one.variables:
         yield _variables(one.variables)
 
 
-def _calls(calls: Sequence[CallOnRecord], cut: bool) -> RenderableType:
+def _calls(calls: Sequence[HostCallRecord], cut: bool) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(justify="right", style="dim", no_wrap=True)
@@ -237,7 +237,7 @@ def _calls(calls: Sequence[CallOnRecord], cut: bool) -> RenderableType:
     return table
 
 
-def _variables(variables: Variables) -> RenderableType:
+def _variables(variables: VariableChanges) -> RenderableType:
     lines = []
     for mark, style, found in (("+", "green", variables.added), ("~", "yellow", variables.changed)):
         for name, one in found.items():
@@ -253,7 +253,7 @@ def _extraction(run: RunRecord) -> list[RenderableType]:
     fired = run.events(kinds=["trigger_fired"])
     if not fired:
         return []
-    reason = run.filled(fired[-1].data.get("reason"))
+    reason = run.resolve(fired[-1].data.get("reason"))
     parts: list[RenderableType] = [Text(""), Rule(Text("Extraction", "yellow"), align="left", style="dim")]
     parts.append(Text(clean(str(reason))))
     return [*parts, *(_attempt(one) for one in run.attempts)]
@@ -275,7 +275,7 @@ def _tiers(run: RunRecord) -> list[RenderableType]:
     found = run.events(kinds=["tiers"])
     if not found:
         return []
-    told = summary_of(run.filled(found[-1].data)["by_signature"])
+    told = summary_of(run.resolve(found[-1].data)["by_signature"])
     return [Text(""), Rule(Text("Typed answers"), align="left", style="dim"), Text(clean(told))]
 
 

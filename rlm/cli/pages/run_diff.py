@@ -9,19 +9,19 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from ...traces.diff import fact_text
+from ...traces.diff import format_value
 from ..formatting import clean, one_line
 from .recorded_runs import ending
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...traces.diff import Difference, Fact, IterationDifference
+    from ...traces.diff import IterationDiff, RunDiff, ValuePair
 
 _DIFF_LINES = 40
 
 
-def difference_page(difference: Difference) -> RenderableType:
+def difference_page(difference: RunDiff) -> RenderableType:
     """What differs; what is the same is only counted."""
     first, second = difference.first, difference.second
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
@@ -40,21 +40,21 @@ def difference_page(difference: Difference) -> RenderableType:
         answers.add_column(overflow="fold", ratio=1)
         _add(answers, difference.outputs)
         parts += [Text(""), Rule("Outputs", align="left", style="dim"), answers]
-    parted = difference.parted_at
-    said = "All iterations are the same." if parted is None else f"They part at iteration {parted}."
+    diverged = difference.diverged_at
+    said = "All iterations are the same." if diverged is None else f"They diverge at iteration {diverged}."
     parts += [Text(""), Rule("Iterations", align="left", style="dim"), Text(said)]
     parts += [_iteration(one) for one in difference.iterations if not one.same]
     return Group(*parts)
 
 
-def _add(table: Table, facts: Iterable[Fact]) -> None:
+def _add(table: Table, facts: Iterable[ValuePair]) -> None:
     for one in facts:
         style = "" if one.same else "yellow"
-        values = (Text(one_line(fact_text(value), 300), style) for value in (one.first, one.second))
+        values = (Text(one_line(format_value(value), 300), style) for value in (one.first, one.second))
         table.add_row(clean(one.name), *values)
 
 
-def _iteration(one: IterationDifference) -> RenderableType:
+def _iteration(one: IterationDiff) -> RenderableType:
     parts: list[RenderableType] = [Text(f"\nIteration {one.number}", "bold")]
     if one.only_in:
         parts.append(Text(f"only in the {one.only_in} run", "yellow"))

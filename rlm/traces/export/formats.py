@@ -1,21 +1,22 @@
-"""A run in other forms: one JSON object, its events line by line, a notebook."""
+"""Export of a run as one JSON object, as its events line by line, or as a notebook."""
 
 from __future__ import annotations
 
 import base64
 import dataclasses
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..inputs import NotKept
+from ..inputs import InputNotRecorded
 
 if TYPE_CHECKING:
     from ..runs import RunRecord
 
 
-def export(run: RunRecord, form: str) -> tuple[str, list[str]]:
-    """The run as `json`, `jsonl` or `ipynb` text, and what has to be said about it."""
-    match form:
+def export(run: RunRecord, format: str) -> tuple[str, list[str]]:
+    """Return the run as `json`, `jsonl` or `ipynb` text, and notes for the user."""
+    match format:
         case "json":
             return json.dumps(run_json(run, inputs=True), indent=1, default=_plain) + "\n", []
         case "jsonl":
@@ -25,37 +26,37 @@ def export(run: RunRecord, form: str) -> tuple[str, list[str]]:
 
             return notebook(run)
         case other:
-            raise ValueError(f"{other!r} is no form; one is json, jsonl or ipynb")
+            raise ValueError(f"unknown format {other!r}: use json, jsonl or ipynb")
 
 
 def run_json(run: RunRecord, iteration: int | None = None, *, inputs: bool = False) -> dict[str, Any]:
-    """Everything on record of a run as plain JSON values; the inputs whole, or only what they were."""
-    found = [dataclasses.asdict(one) for one in run.iterations if iteration in (None, one.number)]
+    """Return the whole record of a run as plain JSON values; the inputs with `inputs`, else their stored form."""
+    iterations = [dataclasses.asdict(one) for one in run.iterations if iteration in (None, one.number)]
     if iteration is not None:
-        return {"run": run.to_dict(), "iterations": found}
+        return {"run": run.to_dict(), "iterations": iterations}
     start = dict(run.beginning)
-    outlines = start.pop("inputs", {})
+    stored_inputs = start.pop("inputs", {})
     return {
         "run": run.to_dict(),
-        "beginning": run.filled(start),
-        "inputs": _inputs(run) if inputs else outlines,
-        "iterations": found,
-        "model_calls": [dataclasses.asdict(one) for one in run.model_calls],
-        "prompts": [dataclasses.asdict(one) for one in run.prompts()],
-        "attempts": [dataclasses.asdict(one) for one in run.attempts],
-        "budgets": [{"time": one.time, **one.data} for one in run.events(kinds=["budget"])],
+        "beginning": run.resolve(start),
+        "inputs": _inputs(run) if inputs else stored_inputs,
+        "iterations": iterations,
+        "model_calls": [dataclasses.asdict(call) for call in run.model_calls],
+        "prompts": [dataclasses.asdict(prompt) for prompt in run.prompts()],
+        "attempts": [dataclasses.asdict(attempt) for attempt in run.attempts],
+        "budgets": [{"time": event.time, **event.data} for event in run.events(kinds=["budget"])],
         "result": run.result(),
         "children": [run_json(child, inputs=inputs) for child in run.children],
     }
 
 
-def _lines(run: RunRecord) -> Any:
+def _lines(run: RunRecord) -> Iterator[str]:
     for event in run.events():
         data = dict(event.data)
         if event.kind == "run_started":
             data["inputs"] = _inputs(run)
-        made = {**dataclasses.asdict(event), "run": run.id, "data": run.filled(data)}
-        yield json.dumps(made, default=_plain) + "\n"
+        line = {**dataclasses.asdict(event), "run": run.id, "data": run.resolve(data)}
+        yield json.dumps(line, default=_plain) + "\n"
     for child in run.children:
         yield from _lines(child)
 
@@ -63,8 +64,8 @@ def _lines(run: RunRecord) -> Any:
 def _inputs(run: RunRecord) -> dict[str, Any]:
     try:
         return run.inputs()
-    except NotKept:
-        return dict(run.filled(run.beginning.get("inputs") or {}))
+    except InputNotRecorded:
+        return dict(run.resolve(run.beginning.get("inputs") or {}))
 
 
 def _plain(value: Any) -> Any:

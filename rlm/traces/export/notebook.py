@@ -1,7 +1,7 @@
-"""A run as a notebook: its cells with what they printed, and the model's thoughts between them.
+"""A run as a notebook: its cells with their outputs, and the reasoning of the model as text.
 
-It runs again in the sandboxed kernel: a first cell defines the inputs, a second one functions that answer as the host
-did in the run. No model is asked.
+The notebook can be executed in the sandboxed kernel without calling a model: its first cell defines the inputs, its
+second one functions that return the recorded answers of the host.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ import zlib
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from ..inputs import NotKept, restore_input
+from ..inputs import InputNotRecorded, restore_input
 
 if TYPE_CHECKING:
     from ..records import IterationRecord
     from ..runs import RunRecord
 
 MAX_PACKED = 4 << 20
-"""An input that is larger than this, packed, is left out."""
+"""An input that is larger than this when compressed is left out."""
 
 _LITERAL_CHARS = 2_000
 _STAND_INS = ("SUBMIT", "llm_query", "llm_batch", "llm_query_batched", "rlm_query", "validate_json")
 
 
 def notebook(run: RunRecord) -> tuple[str, list[str]]:
-    """The notebook as JSON text, and notes: which inputs are not in it, and why."""
+    """Return the notebook as JSON text, and notes on the inputs that are not in it."""
     source, notes = _inputs_source(run)
     cells = [
         _markdown(_title(run, notes)),
         _code(source, hidden=True),
         _code(_functions_source(run), hidden=True),
     ]
-    for number, one in enumerate(run.iterations, 1):
-        thought = f"### Iteration {one.number}\n\n{_harmless(one.reasoning or '')}".rstrip()
-        cells.append(_markdown(thought))
-        if one.code:
-            cells.append(_code(one.code, _outputs(one), count=number))
+    for count, iteration in enumerate(run.iterations, 1):
+        reasoning = f"### Iteration {iteration.number}\n\n{_harmless(iteration.reasoning or '')}".rstrip()
+        cells.append(_markdown(reasoning))
+        if iteration.code:
+            cells.append(_code(iteration.code, _outputs(iteration), count=count))
     cells.append(_markdown(_end(run)))
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"
-    made = {
+    document = {
         "nbformat": 4,
         "nbformat_minor": 5,
         "metadata": {
@@ -52,18 +52,18 @@ def notebook(run: RunRecord) -> tuple[str, list[str]]:
         },
         "cells": cells,
     }
-    return json.dumps(made, indent=1) + "\n", notes
+    return json.dumps(document, indent=1) + "\n", notes
 
 
 def _inputs_source(run: RunRecord) -> tuple[str, list[str]]:
-    """Code that defines the inputs: small ones as literals, larger ones packed."""
+    """Return code that defines the inputs: short ones as literals, longer ones compressed; and notes."""
     lines, notes = ["# The inputs of the run.", "import base64", "import json", "import zlib", ""], []
-    for name, kept in (run.beginning.get("inputs") or {}).items():
+    for name, stored in (run.beginning.get("inputs") or {}).items():
         try:
-            value = restore_input(name, kept, run.file.body)
-        except NotKept as error:
+            value = restore_input(name, stored, run.file.blob)
+        except InputNotRecorded as error:
             notes.append(f"{error}: the notebook has None in its place.")
-            lines.append(f"{name} = None  # not on record")
+            lines.append(f"{name} = None  # not in the trace")
             continue
         literal = None if isinstance(value, str | bytes) and len(value) > _LITERAL_CHARS else repr(value)
         if literal is not None and len(literal) <= 2 * _LITERAL_CHARS:
@@ -71,9 +71,9 @@ def _inputs_source(run: RunRecord) -> tuple[str, list[str]]:
             continue
         packed = _packed(value)
         if len(packed) > MAX_PACKED:
-            said = f"input {name!r} needs {len(packed):,} bytes packed; at most {MAX_PACKED:,} are put into a notebook"
-            notes.append(f"{said}: give it a value in the first code cell before you run the notebook again.")
-            lines.append(f"{name} = None  # {said}")
+            reason = f"input {name!r} needs {len(packed):,} bytes when compressed; a notebook takes {MAX_PACKED:,}"
+            notes.append(f"{reason}: give it a value in the first code cell before you execute the notebook.")
+            lines.append(f"{name} = None  # {reason}")
             continue
         unpacked = f'zlib.decompress(base64.b64decode("{packed}"))'
         lines.append(f"{name} = {_UNPACKED[_kind(value)].format(unpacked)}")
@@ -99,7 +99,7 @@ def _packed(value: Any) -> str:
 
 
 def _functions_source(run: RunRecord) -> str:
-    """Code that defines the functions of the host: each answers what it answered in the run."""
+    """Return code that defines the functions of the host, which return their recorded answers."""
     answers: dict[str, list[Any]] = {}
     for call in run.calls:
         if call.ended:
@@ -114,12 +114,12 @@ def _functions_source(run: RunRecord) -> str:
     return f"{helpers}\n\n{template.replace('@RECORDED@', packed)}\n{stand_ins}"
 
 
-def _outputs(one: IterationRecord) -> list[dict[str, Any]]:
-    text = one.output or ""
+def _outputs(iteration: IterationRecord) -> list[dict[str, Any]]:
+    text = iteration.output or ""
     if not text:
         return []
-    if one.error:
-        name, message = str(one.error.get("name")), str(one.error.get("message"))
+    if iteration.error:
+        name, message = str(iteration.error.get("name")), str(iteration.error.get("message"))
         trace = [_plain(line) for line in text.splitlines()]
         return [{"output_type": "error", "ename": _plain(name), "evalue": _plain(message), "traceback": trace}]
     return [{"output_type": "stream", "name": "stdout", "text": _plain(text) + "\n"}]
@@ -129,9 +129,9 @@ def _title(run: RunRecord, notes: list[str]) -> str:
     signature = run.beginning.get("signature") or {}
     lines = [f"# Run {run.id}", "", f"{_harmless(run.task or run.name)}: **{run.ending}**"]
     if isinstance(signature, dict) and signature.get("instructions"):
-        lines += ["", "> " + _harmless(str(run.filled(signature["instructions"]))).replace("\n", "\n> ")]
-    lines += ["", "The outputs are those of the recorded run. To run it again, start at the top: calls to the host are"]
-    lines += ["answered from the recording, and `SUBMIT` only says that it was called."]
+        lines += ["", "> " + _harmless(str(run.resolve(signature["instructions"]))).replace("\n", "\n> ")]
+    lines += ["", "The outputs are those of the recorded run. To execute it again, start at the top: calls to the host"]
+    lines += ["get their recorded answers, and `SUBMIT` only prints that it was called."]
     return "\n".join([*lines, *(f"\nNote: {_harmless(note)}" for note in notes)])
 
 
@@ -153,13 +153,12 @@ def _code(
     source: str, outputs: list[dict[str, Any]] | None = None, *, count: int | None = None, hidden: bool = False
 ) -> dict[str, Any]:
     metadata = {"jupyter": {"source_hidden": True}} if hidden else {}
-    outputs = outputs or []
-    about = {"cell_type": "code", "execution_count": count, "metadata": metadata}
-    return {**about, "outputs": outputs, "source": _plain(source)}
+    cell = {"cell_type": "code", "execution_count": count, "metadata": metadata}
+    return {**cell, "outputs": outputs or [], "source": _plain(source)}
 
 
 def _harmless(text: str) -> str:
-    """What a model wrote, as markdown that loads nothing: no HTML, no images, no links to follow."""
+    """Return text of a model as markdown without HTML, images or links."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace("](", "]\\(").replace("![", "!\\[")
 
 

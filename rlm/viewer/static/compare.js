@@ -28,7 +28,7 @@ export class ComparePage {
     ]);
     this.difference = difference;
     this.models = models;
-    const parted = difference.parted_at;
+    const parted = difference.diverged_at;
     this.element.replaceChildren(
       h(
         "header",
@@ -54,7 +54,7 @@ export class ComparePage {
           "div",
           { class: "card-head" },
           h("h2", {}, "Iterations"),
-          h("span", { class: "muted" }, parted === null ? "the same in both" : `they part at iteration ${parted}`),
+          h("span", { class: "muted" }, parted === null ? "the same in both" : `they diverge at iteration ${parted}`),
         ),
         this.#iterations(),
       ),
@@ -183,7 +183,7 @@ export class ComparePage {
           diffed(sides[0]?.output, sides[1]?.output),
         ];
       },
-      { open: one.number === this.difference.parted_at, className: one.same ? "pair" : "pair differs" },
+      { open: one.number === this.difference.diverged_at, className: one.same ? "pair" : "pair differs" },
     );
   }
 

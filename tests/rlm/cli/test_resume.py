@@ -166,9 +166,9 @@ def test_runs_from_python_go_on_in_python(folder: Path, command: Any, pool: Any)
             trigger=cut_off,
             pool=pool,
         ).run_with_fallback(doc="x")
-    from rlm.traces.default_writer import everyday
+    from rlm.traces.default_writer import default_observer
 
-    everyday().flush()  # type: ignore[attr-defined]
+    default_observer().flush()  # type: ignore[attr-defined]
     code, _, err = command("resume", first.run_id)
     assert code == 2
     assert f"Predict(...).resume('{first.run_id}')" in err

@@ -47,7 +47,7 @@ def test_samples_are_run_scored_and_on_record(tmp_path: Path) -> None:
     runs = {run.id: run for run in load(tmp_path / "home")}
     assert {one.run_id for one in entries} == set(runs)
     assert runs[str(first.run_id)].ending == "submitted"
-    task = runs[str(first.run_id)].filled(runs[str(first.run_id)].beginning["task"])
+    task = runs[str(first.run_id)].resolve(runs[str(first.run_id)].beginning["task"])
     assert '"signature": "doc: str -> answer: int"' in task["text"]  # `rlm resume` and `replay` read it
 
 

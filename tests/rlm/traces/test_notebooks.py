@@ -49,15 +49,15 @@ def test_exploring_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     chart = shown(cells, "plots.budget(run)")
     assert "4 of 4 iterations used without SUBMIT" in chart
     assert '"limit": "tokens"' in chart
-    assert shown(cells, "lost = ").startswith("AttributeError in iteration 2 line 6\n")
+    assert shown(cells, "failed = ").startswith("AttributeError in iteration 2 line 6\n")
     assert "no JSON" in shown(cells, "run.attempts")
     evidence = shown(cells, 'run.result()["evidence"]')
     assert "waits" in evidence
     assert "/minutes" in evidence
-    assert "{'Ingrid': 95}" in shown(cells, "one.variables.added")
+    assert "{'Ingrid': 95}" in shown(cells, "iteration.variables.added")
     assert shown(cells, "plots.cost(run)").count('"role": "extraction"') == 2
     assert "1 iterations" in shown(cells, "run.prompts()")
-    assert "submitted ship='Ingrid' minutes=95 after 1 question to a model" in shown(cells, "more.resume(")
+    assert "submitted ship='Ingrid' minutes=95 after 1 model call" in shown(cells, "more.resume(")
 
 
 def test_comparing_many_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def test_comparing_many_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert '{"from": 0.4, "to": 0.6, "right": 0.0, "runs": 4}' in calibration
     assert "careful" not in shown(cells, "wrong = ")
     compared = shown(cells, "difference = compare(")
-    assert "they part at iteration 2" in compared
+    assert "they diverge at iteration 2" in compared
     assert "-SUBMIT(tons=total)" in compared
     assert shown(cells, "plots.cost(careful)").count('"role": "main"') == 3
 
@@ -147,7 +147,7 @@ def test_what_a_chart_says_cannot_become_markup(tmp_path: Path) -> None:
         assert len(spec) < 10_000
 
 
-def test_a_run_with_more_calls_than_a_chart_takes_shows_the_dearest(
+def test_a_run_with_more_calls_than_a_chart_takes_shows_the_most_expensive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plots, "MAX_ROWS", 3)
@@ -157,7 +157,7 @@ def test_a_run_with_more_calls_than_a_chart_takes_shows_the_dearest(
         events += [("model_asked", {"id": number, "role": "main", "model": "m"}), ("model_answered", answer)]
     chart = plots.cost(_write(tmp_path, *events))
     assert [row["call"] for row in _values(chart)] == [4, 5, 6]
-    assert "the 3 dearest of 10" in chart.to_dict()["title"]
+    assert "the 3 most expensive of 10" in chart.to_dict()["title"]
 
 
 def test_runs_without_anything_to_show_give_an_empty_chart(tmp_path: Path) -> None:

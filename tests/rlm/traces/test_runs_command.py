@@ -61,9 +61,9 @@ def test_show_tells_the_whole_story(record: Record, command: Command) -> None:
 def test_diff_export_and_prune(record: Record, command: Command, tmp_path: Path) -> None:
     first, second = record([cell("SUBMIT(n=1)")]), record([cell("print(5)"), cell("SUBMIT(n=2)")])
     page = command("diff", first.id, second.id).stdout
-    assert "part at iteration 1" in page
+    assert "diverge at iteration 1" in page
     assert "+print(5)" in page
-    assert json.loads(command("diff", first.id, second.id, "--json").stdout)["parted_at"] == 1
+    assert json.loads(command("diff", first.id, second.id, "--json").stdout)["diverged_at"] == 1
     assert "Wrote" in command("export", first.id, "--to", "ipynb").stderr
     assert json.loads((tmp_path / f"{first.id}.ipynb").read_text())["nbformat"] == 4
     assert len(command("export", first.id, "--to", "jsonl", "-o", "-").stdout.splitlines()) == first.event_count
@@ -76,7 +76,7 @@ def test_diff_export_and_prune(record: Record, command: Command, tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("show", "zzz"), "no run on record"),
+        (("show", "zzz"), "no recorded run"),
         (("prune",), "Say what to remove"),
         (("prune", "--older", "5x"), "duration"),
         (("prune", "--keep-bytes", "lots"), "size"),

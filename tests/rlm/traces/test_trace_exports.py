@@ -80,9 +80,9 @@ def test_two_runs_are_compared_iteration_by_iteration(record: Record) -> None:
     first = record([cell("x = 1\nprint(x)"), cell("print('a')"), cell("SUBMIT(n=1)")])
     same = record([cell("x = 1\nprint(x)"), cell("print('a')"), cell("SUBMIT(n=1)")])
     other = record([cell("x = 1\nprint(x)"), cell("SUBMIT(n=2)")], doc="another text")
-    assert compare(first, same).parted_at is None
+    assert compare(first, same).diverged_at is None
     difference = compare(first, other)
-    assert difference.parted_at == 2
+    assert difference.diverged_at == 2
     assert difference.iterations[1].code.splitlines()[1:] == ["-print('a')", "+SUBMIT(n=2)"]
     assert difference.iterations[2].only_in == "first"
     assert [(one.first, one.second) for one in difference.outputs] == [(1, 2)]

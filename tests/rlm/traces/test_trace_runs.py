@@ -157,7 +157,7 @@ def test_a_run_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
     assert runs.run("aaa").id == "aaa"
     with pytest.raises(UnknownRun, match="3 runs"):
         runs.run("aa")
-    with pytest.raises(UnknownRun, match="no run"):
+    with pytest.raises(UnknownRun, match="no recorded run"):
         runs.run("b")
 
 

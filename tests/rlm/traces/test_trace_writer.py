@@ -21,7 +21,8 @@ from rlm.redaction import MARK, Scrubber
 from rlm.traces import TraceWriter, load
 from rlm.traces import recorder as recorder_module
 from rlm.traces import writer as writer_module
-from rlm.traces.paths import writer_lives
+from rlm.traces.default_writer import default_observer
+from rlm.traces.writer_lock import writer_is_alive
 
 
 @pytest.fixture
@@ -51,8 +52,8 @@ def test_events_come_back_in_order_with_their_long_texts_by_reference(writer: Tr
     assert [event.sequence for event in events] == [1, 2, 3, 4]
     assert events[1].data["code"]["size"] == 5_000
     assert events[1].data["code"] == events[2].data["deep"][0]["text"]
-    assert run.filled(events[2].data) == {"deep": [{"text": long}, 1.5, None, "inf"]}
-    assert run.body(events[1].data["code"]["$body"]) == long
+    assert run.resolve(events[2].data) == {"deep": [{"text": long}, 1.5, None, "inf"]}
+    assert run.blob(events[1].data["code"]["$body"]) == long
     assert [event.kind for event in run.events(after=1, limit=2)] == ["cell_started", "something_new"]
 
 
@@ -109,13 +110,13 @@ def test_inputs_of_every_kind_come_back(writer: TraceWriter, tmp_path: Path) -> 
 
 
 def test_what_cannot_be_written_down_is_described_and_said(writer: TraceWriter, tmp_path: Path) -> None:
-    from rlm.traces.inputs import NotKept
+    from rlm.traces.inputs import InputNotRecorded
 
     writer(_start(inputs={"odd": object(), "fine": 1}))
     assert writer.flush(30)
     run = load(tmp_path)[0]
     assert run.beginning["inputs"]["odd"]["type"] == "object"
-    with pytest.raises(NotKept, match="'odd'"):
+    with pytest.raises(InputNotRecorded, match="'odd'"):
         run.inputs()
 
 
@@ -168,7 +169,7 @@ def test_no_secret_reaches_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert writer.flush(30)
     raw = b"".join(file.read_bytes() for file in writer.folder.iterdir())
     run = load(tmp_path)[0]
-    shown = "\n".join(_texts([[run.filled(event.data) for event in run.events()], run.inputs()]))
+    shown = "\n".join(_texts([[run.resolve(event.data) for event in run.events()], run.inputs()]))
     for value in (*secrets.values(), "abcdefghijklmnopqrstuvw", "sk-proj-abc"):
         assert value not in shown
         assert value.encode() not in raw
@@ -189,7 +190,7 @@ def test_a_secret_across_the_windows_of_a_search_is_found() -> None:
     assert secret not in Scrubber({"A_SECRET": secret}).given(text)
 
 
-def test_a_run_is_running_while_its_writer_lives_and_unfinished_afterwards(tmp_path: Path) -> None:
+def test_a_run_is_running_while_its_writer_is_alive_and_unfinished_afterwards(tmp_path: Path) -> None:
     writer = TraceWriter(tmp_path)
     writer(_start())
     assert writer.flush(30)
@@ -197,7 +198,7 @@ def test_a_run_is_running_while_its_writer_lives_and_unfinished_afterwards(tmp_p
     assert run.ending == "running"
     writer.close()
     assert load(tmp_path)[0].ending == "unfinished"
-    assert run.again().ending == "unfinished"
+    assert run.reload().ending == "unfinished"
 
 
 def test_an_interrupted_run_is_unfinished_at_once(writer: TraceWriter, tmp_path: Path) -> None:
@@ -207,7 +208,7 @@ def test_an_interrupted_run_is_unfinished_at_once(writer: TraceWriter, tmp_path:
     assert load(tmp_path)[0].ending == "unfinished"
 
 
-def test_another_process_sees_whether_the_writer_lives(writer: TraceWriter, tmp_path: Path) -> None:
+def test_another_process_sees_whether_the_writer_is_alive(writer: TraceWriter, tmp_path: Path) -> None:
     writer(_start())
     assert writer.flush(30)
     code = "import sys; from rlm.traces import load; print(load(sys.argv[1])[0].ending)"
@@ -260,7 +261,7 @@ def test_a_forked_child_writes_to_a_file_of_its_own(tmp_path: Path) -> None:
     def child() -> None:
         writer(_start("c" * 12))
         writer(_end("c" * 12))
-        os._exit(0 if writer.flush(30) and writer_lives(writer.folder / "none.db") is False else 1)
+        os._exit(0 if writer.flush(30) and writer_is_alive(writer.folder / "none.db") is False else 1)
 
     process = multiprocessing.get_context("fork").Process(target=child)
     process.start()
@@ -326,6 +327,19 @@ def test_a_full_queue_makes_the_caller_wait_and_loses_nothing(tmp_path: Path, mo
     writer.close()
     numbers = [event.data["number"] for event in load(tmp_path)[0].events(kinds=["tick"])]
     assert numbers == list(range(200))
+
+
+def test_load_includes_every_event_that_this_process_has_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RLM_HOME", str(tmp_path))
+    observe = default_observer()
+    for number in range(5):
+        observe(_start(f"{number:012d}"))
+        assert len(load()) == number + 1  # without a flush
+    monkeypatch.setenv("RLM_TRACE", "off")
+    default_observer()(_start("d" * 12))
+    assert len(load()) == 5
 
 
 def test_what_was_queued_is_written_when_the_process_ends(tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ async def test_two_runs_are_compared_side_by_side(tab: Any, address: str, runs: 
     await expect(page.locator(".sides").first.locator("tr.differs td")).to_have_text(["4001", "987654"])
     await expect(page.locator(".compare-page")).to_contain_text("the same in both")
     await page.goto(f"{address}#/compare/{runs.counts[0]}/{runs.counts[1]}")
-    await expect(page.locator(".compare-page")).to_contain_text("they part at iteration 1")
+    await expect(page.locator(".compare-page")).to_contain_text("they diverge at iteration 1")
     await expect(page.locator(".sides").first.locator("tr.differs td")).to_have_text(["10", "20"])
     await expect(page.locator(".pair[open] .diff td.changed")).to_have_text(["10", "20"])
     await page.click("button:has-text('the same')")
@@ -325,8 +325,8 @@ async def test_a_run_of_very_many_events_is_a_skeleton(tab: Any, address: str) -
 async def test_what_is_not_there_is_said(tab: Any, address: str) -> None:
     page = tab.page
     await page.goto(f"{address}#/run/nothing")
-    await expect(page.locator(".failed-page")).to_contain_text("no run on record has an id that begins with 'nothing'")
+    await expect(page.locator(".failed-page")).to_contain_text("no recorded run has an id that begins with 'nothing'")
     while not any("404" in one for one in tab.complaints):  # the browser's own complaint may come later
         await asyncio.sleep(0.01)
-    assert [one for one in tab.complaints if "404" not in one and "no run on record" not in one] == []
+    assert [one for one in tab.complaints if "404" not in one and "no recorded run" not in one] == []
     tab.complaints.clear()

@@ -70,7 +70,7 @@ def test_a_run_becomes_a_file(environment: dict[str, str], tmp_path: Path) -> No
 def test_mistakes_are_said(environment: dict[str, str], tmp_path: Path) -> None:
     done = run(environment, "zzz")
     assert done.returncode == 2
-    assert "no run on record has an id that begins with 'zzz'" in done.stderr
+    assert "no recorded run has an id that begins with 'zzz'" in done.stderr
     done = run(environment, "--export", str(tmp_path / "x.html"))
     assert done.returncode == 2
     assert "Say which run to export" in done.stderr

@@ -1,6 +1,6 @@
-"""What charts of recorded runs show, as plain rows.
+"""The data of charts as plain rows.
 
-A trace is hostile text, and a chart may be put into a page as it is: texts are cleaned here.
+A trace is untrusted text, and Altair writes texts into a page without escaping them: they are cleaned here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .run import RunRecord
+    from ..run import RunRecord
 
 Row = dict[str, Any]
 
@@ -22,7 +22,7 @@ LIMITS = {
     "tokens": ("tokens", "max_tokens"),
     "cost": ("cost_usd", "max_cost_usd"),
 }
-"""The limits of a run: how much is used, and of what, by the names of the `budget` event."""
+"""The limits of a run: for each, the names of usage and limit in a `budget` event."""
 
 BINS = 5
 
@@ -30,30 +30,30 @@ _UNSAFE = re.compile(r"[^\w .,:;/@+\-…]")
 
 
 def budget_rows(run: RunRecord) -> list[Row]:
-    """What was used of each limit that is on, when the first iteration began and after each one."""
-    told = run.events(kinds=["budget"])
-    began = run.events(limit=1, kinds=["iteration_started"])
-    if told and began and run.resumed_from is None:
-        nothing = {used: 0 for used, _ in LIMITS.values()}
-        told.insert(0, dataclasses.replace(began[0], data=told[0].data | nothing))
+    """Return the usage of each limit that is set, at the start of the first iteration and after each iteration."""
+    budgets = run.events(kinds=["budget"])
+    first = run.events(limit=1, kinds=["iteration_started"])
+    if budgets and first and run.resumed_from is None:
+        unused = {name: 0 for name, _ in LIMITS.values()}
+        budgets.insert(0, dataclasses.replace(first[0], data=budgets[0].data | unused))
     rows = []
-    for event in told:
-        for limit, (name, most) in LIMITS.items():
-            used, of = event.data.get(name), event.data.get(most)
+    for event in budgets:
+        for limit, (used_name, limit_name) in LIMITS.items():
+            used, of = event.data.get(used_name), event.data.get(limit_name)
             if isinstance(used, int | float) and isinstance(of, int | float) and of > 0:
-                about = {"iteration": event.data.get("iterations"), "used": used, "of": of, "share": used / of}
-                rows.append({"second": event.time - run.started, "limit": limit, **about})
+                values = {"iteration": event.data.get("iterations"), "used": used, "of": of, "share": used / of}
+                rows.append({"second": event.time - run.started, "limit": limit, **values})
     return rows
 
 
 def trigger_rows(run: RunRecord) -> list[Row]:
-    """When the trigger fired, and why."""
+    """Return when the trigger fired, and why."""
     fired = run.events(kinds=["trigger_fired"])
-    return [{"second": event.time - run.started, "why": safe(run.filled(event.data.get("reason")))} for event in fired]
+    return [{"second": event.time - run.started, "why": safe(run.resolve(event.data.get("reason")))} for event in fired]
 
 
 def call_rows(run: RunRecord, depth: int = 0) -> list[Row]:
-    """The questions to models of a run and of those it started, in order. What the record answered is left out."""
+    """Return the requests of a run and its child runs to models, in order, without replayed ones."""
     rows: list[Row] = [
         {
             "run": safe(run.id),
@@ -77,7 +77,7 @@ def call_rows(run: RunRecord, depth: int = 0) -> list[Row]:
 
 
 def run_rows(runs: Iterable[RunRecord]) -> list[Row]:
-    """One row a run."""
+    """Return one row for each run."""
     return [
         {
             "run": safe(run.id),
@@ -92,18 +92,18 @@ def run_rows(runs: Iterable[RunRecord]) -> list[Row]:
 
 
 def calibration_rows(runs: Iterable[RunRecord], right: Callable[[RunRecord], bool]) -> list[Row]:
-    """For runs of about the same confidence, how many there are and how often they were right."""
-    groups: dict[int, list[bool]] = {}
+    """Return, for each bin of confidence, the number of runs and the share that were right."""
+    bins: dict[int, list[bool]] = {}
     for run in runs:
-        group = min(int((run.confidence or 0.0) * BINS), BINS - 1)
-        groups.setdefault(group, []).append(bool(right(run)))
+        number = min(int((run.confidence or 0.0) * BINS), BINS - 1)
+        bins.setdefault(number, []).append(bool(right(run)))
     return [
-        {"from": group / BINS, "to": (group + 1) / BINS, "right": sum(found) / len(found), "runs": len(found)}
-        for group, found in sorted(groups.items())
+        {"from": number / BINS, "to": (number + 1) / BINS, "right": sum(values) / len(values), "runs": len(values)}
+        for number, values in sorted(bins.items())
     ]
 
 
 def safe(text: Any) -> str:
-    """A text without what could be markup or a control character, and not long."""
-    words = _UNSAFE.sub("·", str(text or ""))
-    return words if len(words) <= 80 else f"{words[:79]}…"
+    """Return a text without characters of markup or control characters, cut to 80 characters."""
+    clean = _UNSAFE.sub("·", str(text or ""))
+    return clean if len(clean) <= 80 else f"{clean[:79]}…"

@@ -1,4 +1,4 @@
-"""Runs in a notebook: small tables. A trace is hostile text, so every text in them is escaped."""
+"""Runs and lists of runs as HTML tables. A trace is untrusted text, so every text is escaped."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import re
 import time
 from collections.abc import Iterable
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .runs import RunRecord, Runs
+    from ..records import IterationRecord
+    from ..runs import RunRecord, Runs
 
 _ROWS = 50
 _CHARS = 4_000
@@ -18,7 +19,7 @@ _COLOURS = {"submitted": "#1a7f37", "extracted": "#9a6700", "failed": "#cf222e",
 
 
 def runs_html(runs: Runs) -> str:
-    """A table of runs."""
+    """Return a table of runs."""
     head = (
         "run",
         "started",
@@ -33,12 +34,12 @@ def runs_html(runs: Runs) -> str:
     )
     rows = [_row(run) for run in runs[:_ROWS]]
     more = f"<p>and {len(runs) - _ROWS:,} more</p>" if len(runs) > _ROWS else ""
-    skipped = "".join(f"<p>not read: {_text(one)}</p>" for one in runs.skipped)
+    skipped = "".join(f"<p>not read: {_text(reason)}</p>" for reason in runs.skipped)
     return f"<div>{_table(head, rows)}{more}{skipped}</div>"
 
 
 def run_html(run: RunRecord) -> str:
-    """One run: how it ended, and its iterations, which open on a click."""
+    """Return one run: its ending, and its iterations, which open on a click."""
     about = [
         ("run", _text(run.id)),
         ("task", _text(run.task or run.name)),
@@ -51,24 +52,24 @@ def run_html(run: RunRecord) -> str:
     head = "".join(
         f"<tr><th style='text-align:left'>{name}</th><td>{value}</td></tr>" for name, value in about if value
     )
-    return f"<div><table>{head}</table>{''.join(_iteration(one) for one in run.iterations)}</div>"
+    return f"<div><table>{head}</table>{''.join(_iteration(iteration) for iteration in run.iterations)}</div>"
 
 
 def _row(run: RunRecord) -> list[str]:
     confidence = "" if run.confidence is None else f"{run.confidence:.2f}"
     cost = "" if run.cost_usd is None else f"${run.cost_usd:.4f}"
     numbers = [f"{run.iterations_used}", f"{run.tokens:,}", cost, f"{run.duration:.1f} s"]
-    said = _text((run.answer or run.reason or "")[:120])
+    answer = _text((run.answer or run.reason or "")[:120])
     start = [f"<code>{_text(run.id)}</code>", _time(run.started), _text(run.task or run.name), _ending(run)]
-    return [*start, confidence, said, *numbers]
+    return [*start, confidence, answer, *numbers]
 
 
-def _iteration(one: Any) -> str:
-    state = "" if one.success else " · error" if one.output is not None else " · not finished"
-    calls = f" · {_count(len(one.calls), 'call')}" if one.calls else ""
-    parts = [f"<p>{_text(one.reasoning)}</p>"] if one.reasoning else []
-    parts += [_pre(one.code), _pre(one.output or "", "opacity:.8")]
-    return f"<details><summary>Iteration {one.number}{state}{calls}</summary>{''.join(parts)}</details>"
+def _iteration(iteration: IterationRecord) -> str:
+    state = "" if iteration.success else " · error" if iteration.output is not None else " · not finished"
+    calls = f" · {_count(len(iteration.calls), 'call')}" if iteration.calls else ""
+    parts = [f"<p>{_text(iteration.reasoning)}</p>"] if iteration.reasoning else []
+    parts += [_pre(iteration.code), _pre(iteration.output or "", "opacity:.8")]
+    return f"<details><summary>Iteration {iteration.number}{state}{calls}</summary>{''.join(parts)}</details>"
 
 
 def _table(head: Iterable[str], rows: Iterable[list[str]]) -> str:
@@ -84,8 +85,8 @@ def _pre(text: str, style: str = "") -> str:
 
 
 def _text(text: str) -> str:
-    cut = text if len(text) <= _CHARS else f"{text[:_CHARS]} … ({len(text) - _CHARS:,} characters more)"
-    return escape(_CONTROL.sub(lambda found: ascii(found[0])[1:-1], cut))
+    cut = text if len(text) <= _CHARS else f"{text[:_CHARS]} … ({len(text) - _CHARS:,} more characters)"
+    return escape(_CONTROL.sub(lambda match: ascii(match[0])[1:-1], cut))
 
 
 def _ending(run: RunRecord) -> str:

@@ -1,7 +1,4 @@
-"""Charts of recorded runs: what a run used and when, what its calls cost, how far confidence can be trusted.
-
-Needs Altair, the extra `plots`.
-"""
+"""Charts of recorded runs: budget over time, cost by call, calibration of confidence. They need the extra `plots`."""
 
 from __future__ import annotations
 
@@ -13,10 +10,10 @@ from .chart_rows import LIMITS, Row, budget_rows, calibration_rows, call_rows, r
 if TYPE_CHECKING:
     import altair as alt
 
-    from .run import RunRecord
+    from ..run import RunRecord
 
 MAX_ROWS = 4_000
-"""Altair puts the data into the notebook, and refuses more than 5,000 rows."""
+"""Altair embeds the data in the notebook, and refuses more than 5,000 rows."""
 
 _COLOURS = {
     "submitted": "#1a7f37",
@@ -29,11 +26,11 @@ _WIDTH, _HEIGHT = 560, 240
 
 
 class PlotsMissing(ImportError):
-    """Altair is not installed; the message says how to install it."""
+    """Altair is not installed; the message names the command that installs it."""
 
 
 def budget(run: RunRecord) -> alt.LayerChart:
-    """What a run used of each of its limits over time, and when the trigger fired. Limits that are off are left out."""
+    """Chart the usage of each limit that is set over time, and when the trigger fired."""
     alt = _altair()
     lines = (
         _chart(budget_rows(run))
@@ -42,27 +39,27 @@ def budget(run: RunRecord) -> alt.LayerChart:
             x=alt.X("second:Q", title="seconds since the start", scale=alt.Scale(zero=False)),
             y=alt.Y("share:Q", title="used of the limit", axis=alt.Axis(format="%")),
             color=alt.Color("limit:N", title="limit", sort=list(LIMITS)),
-            tooltip=_tips(["limit"], ["used", "of", "iteration"]),
+            tooltip=_tooltips(["limit"], ["used", "of", "iteration"]),
         )
     )
-    fired = _chart(trigger_rows(run)).encode(x="second:Q", tooltip=_tips(["why"]))
+    fired = _chart(trigger_rows(run)).encode(x="second:Q", tooltip=_tooltips(["why"]))
     red = _COLOURS["failed"]
     rule = fired.mark_rule(color=red, strokeDash=[4, 3])
-    words = fired.mark_text(align="right", dx=-6, y=10, color=red).encode(text="why:N")
+    reason = fired.mark_text(align="right", dx=-6, y=10, color=red).encode(text="why:N")
     title = f"Run {safe(run.id)}: budget over time"
-    return alt.layer(lines, rule, words).properties(width=_WIDTH, height=_HEIGHT, title=title)
+    return alt.layer(lines, rule, reason).properties(width=_WIDTH, height=_HEIGHT, title=title)
 
 
 def cost(run: RunRecord) -> alt.Chart:
-    """What each question to a model cost, those of child runs included; in tokens where no price is known."""
+    """Chart the cost of each request to a model, child runs included; in tokens if no price is known."""
     alt = _altair()
     rows, title = call_rows(run), f"Run {safe(run.id)}: cost by call"
     amount, unit = ("cost", "US dollars") if any(row["cost"] is not None for row in rows) else ("tokens", "tokens")
     if len(rows) > MAX_ROWS:
-        dearest = sorted(rows, key=lambda row: row[amount] or 0, reverse=True)[:MAX_ROWS]
+        most_expensive = sorted(rows, key=lambda row: row[amount] or 0, reverse=True)[:MAX_ROWS]
         rows, title = (
-            sorted(dearest, key=lambda row: row["call"]),
-            f"{title} (the {MAX_ROWS:,} dearest of {len(rows):,})",
+            sorted(most_expensive, key=lambda row: row["call"]),
+            f"{title} (the {MAX_ROWS:,} most expensive of {len(rows):,})",
         )
     return (
         _chart(rows)
@@ -70,8 +67,8 @@ def cost(run: RunRecord) -> alt.Chart:
         .encode(
             x=alt.X("call:O", title="call, in order", axis=alt.Axis(labelOverlap=True, labelAngle=0)),
             y=alt.Y(f"{amount}:Q", title=unit),
-            color=alt.Color("role:N", title="asked"),
-            tooltip=_tips(["run", "role", "model"], ["iteration", "read", "written", "cost", "seconds"]),
+            color=alt.Color("role:N", title="role"),
+            tooltip=_tooltips(["run", "role", "model"], ["iteration", "read", "written", "cost", "seconds"]),
         )
         .properties(width=_WIDTH, height=_HEIGHT, title=title)
     )
@@ -80,10 +77,9 @@ def cost(run: RunRecord) -> alt.Chart:
 def confidence(
     runs: Iterable[RunRecord], right: Callable[[RunRecord], bool] | None = None
 ) -> alt.Chart | alt.LayerChart:
-    """Confidence against outcome of many runs: how each one ended or, with `right`, how often it was right.
+    """Chart confidence by ending or, with `right`, the share of right answers for each bin of confidence.
 
-    With `right` a bar is the share of right answers among runs of about that confidence. Bars that end on the line are
-    what confidence should mean.
+    `right(run)` returns whether the answer of a run is right. Confidence is calibrated if the bars end on the line.
     """
     ended = [run for run in runs if run.confidence is not None]
     return _by_ending(ended) if right is None else _by_being_right(ended, right)
@@ -92,42 +88,42 @@ def confidence(
 def _by_ending(runs: list[RunRecord]) -> alt.Chart:
     alt = _altair()
     rows = run_rows(runs[:MAX_ROWS])
-    there = [ending for ending in _COLOURS if any(row["ending"] == ending for row in rows)]
+    present = [ending for ending in _COLOURS if any(row["ending"] == ending for row in rows)]
     colours = alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values()))
     return (
         _chart(rows)
-        .transform_calculate(beside="random()")  # so that runs of the same confidence are seen beside each other
+        .transform_calculate(jitter="random()")  # to separate runs of the same confidence
         .mark_circle(size=70, opacity=0.7)
         .encode(
             x=alt.X("confidence:Q", scale=alt.Scale(domain=[0, 1])),
-            y=alt.Y("ending:N", title=None, sort=there),
-            yOffset=alt.YOffset("beside:Q", scale=alt.Scale(domain=[-0.5, 1.5])),
+            y=alt.Y("ending:N", title=None, sort=present),
+            yOffset=alt.YOffset("jitter:Q", scale=alt.Scale(domain=[-0.5, 1.5])),
             color=alt.Color("ending:N", scale=colours, legend=None),
-            tooltip=_tips(["run", "task", "ending"], ["confidence", "iterations", "tokens"]),
+            tooltip=_tooltips(["run", "task", "ending"], ["confidence", "iterations", "tokens"]),
         )
-        .properties(width=_WIDTH, height=60 * max(1, len(there)), title=f"Confidence by ending, {len(rows):,} runs")
+        .properties(width=_WIDTH, height=60 * max(1, len(present)), title=f"Confidence by ending, {len(rows):,} runs")
     )
 
 
 def _by_being_right(runs: list[RunRecord], right: Callable[[RunRecord], bool]) -> alt.LayerChart:
     alt = _altair()
-    rows, whole = calibration_rows(runs, right), alt.Scale(domain=[0, 1])
+    rows, unit = calibration_rows(runs, right), alt.Scale(domain=[0, 1])
     bars = (
         _chart(rows)
         .mark_bar(opacity=0.7)
         .encode(
-            x=alt.X("from:Q", title="confidence", scale=whole),
+            x=alt.X("from:Q", title="confidence", scale=unit),
             x2="to",
             y2=alt.datum(0),
-            y=alt.Y("right:Q", title="share of right answers", scale=whole, axis=alt.Axis(format="%")),
-            tooltip=_tips([], ["from", "to", "right", "runs"]),
+            y=alt.Y("right:Q", title="share of right answers", scale=unit, axis=alt.Axis(format="%")),
+            tooltip=_tooltips([], ["from", "to", "right", "runs"]),
         )
     )
     counts = (
         _chart(rows)
-        .transform_calculate(middle="(datum.from + datum.to) / 2", words="'n = ' + datum.runs")
+        .transform_calculate(middle="(datum.from + datum.to) / 2", label="'n = ' + datum.runs")
         .mark_text(dy=-8)
-        .encode(x="middle:Q", y=alt.datum(0), text="words:N")
+        .encode(x="middle:Q", y=alt.datum(0), text="label:N")
     )
     ends: list[Row] = [{"confidence": 0, "right": 0}, {"confidence": 1, "right": 1}]
     line = _chart(ends).mark_line(strokeDash=[4, 3], color=_COLOURS["unfinished"])
@@ -140,9 +136,9 @@ def _chart(rows: list[Row]) -> alt.Chart:
     return alt.Chart(alt.Data(values=rows))
 
 
-def _tips(words: Sequence[str], numbers: Sequence[str] = ()) -> list[Any]:
+def _tooltips(texts: Sequence[str], numbers: Sequence[str] = ()) -> list[Any]:
     alt = _altair()
-    return [*(alt.Tooltip(f"{one}:N") for one in words), *(alt.Tooltip(f"{one}:Q") for one in numbers)]
+    return [*(alt.Tooltip(f"{name}:N") for name in texts), *(alt.Tooltip(f"{name}:Q") for name in numbers)]
 
 
 def _altair() -> Any:

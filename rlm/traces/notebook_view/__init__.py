@@ -1,0 +1,1 @@
+"""Recorded runs in a notebook: HTML tables and charts."""
