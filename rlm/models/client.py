@@ -12,14 +12,14 @@ from typing import Any
 
 from sandbox.threads import threaded
 
-from .direct.client import Reply
-from .direct.routing import line_to
+from .direct.routing import direct_client
 from .engines import ask_engine, engine_of
 from .errors import Fault, Refused, describe, read_fault
 from .policy import lane_to, question_to
 from .rate_limit.bucket import Place
 from .rate_limit.limiter import Lane, TooLate, tokens_of
 from .requests import config_for, request_for
+from .response import ModelResponse
 
 _AT_ONCE_S = 0.005
 BUSY_S = 600.0
@@ -198,14 +198,14 @@ class _Asking:
         lm, turns, system, options = self.lm, self.turns, self.system, self.options
         if (engine := engine_of(lm)) is not None:
             return _answer(await ask_engine(engine, lm, turns, system, options))
-        line = line_to(lm, options)
+        client = direct_client(lm, options)
         # An empty text is written in a form of its own.
-        if line is not None and all(text for _, text in turns):
-            return _answer(await line.ask(lm, turns, system))
+        if client is not None and all(text for _, text in turns):
+            return _answer(await client.ask(lm, turns, system))
         return _answer(await _by_dspy(lm, turns, system, options))
 
 
-def _answer(reply: Reply) -> Answer:
+def _answer(reply: ModelResponse) -> Answer:
     if reply.finish_reason == "content_filter":
         raise Refused(reply.text[:200])
     truncated = reply.finish_reason == "length"
@@ -214,7 +214,9 @@ def _answer(reply: Reply) -> Answer:
     return Answer(reply.text, truncated, reply.tokens_in, reply.tokens_out, reply.cost_usd)
 
 
-async def _by_dspy(lm: Any, turns: Sequence[tuple[str, str]], system: str | None, options: dict[str, Any]) -> Reply:
+async def _by_dspy(
+    lm: Any, turns: Sequence[tuple[str, str]], system: str | None, options: dict[str, Any]
+) -> ModelResponse:
     """One attempt as dspy makes it: its cache, its callbacks, any provider or engine."""
     import dspy
 
@@ -235,4 +237,4 @@ async def _by_dspy(lm: Any, turns: Sequence[tuple[str, str]], system: str | None
     told = one.history[-1] if one.history else {}
     # In dspy's history, an answer from its cache has used nothing; the answer itself says what it had used at first.
     hit = told.get("usage") == {} and bool(response.usage.input_tokens)
-    return replace(Reply.of(response, told.get("cost")), cached=hit)
+    return replace(ModelResponse.of(response, told.get("cost")), cached=hit)

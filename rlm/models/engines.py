@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .direct.client import Reply
 from .dspy_history import keep
 from .requests import config_for, request_for
+from .response import ModelResponse
 
 
 def engine_of(lm: Any) -> Any:
@@ -25,10 +25,10 @@ def engine_of(lm: Any) -> Any:
 
 async def ask_engine(
     engine: Any, lm: Any, turns: Sequence[tuple[str, str]], system: str | None, options: Mapping[str, Any]
-) -> Reply:
+) -> ModelResponse:
     """One answer, kept in the histories and the usage tracker, as dspy does it."""
     request = request_for(lm.model, turns, system, config_for({**lm.kwargs, **options}))
-    reply = Reply.of(await engine.complete(request), None)
+    reply = ModelResponse.of(await engine.complete(request), None)
     asked = [("system", system), *turns] if system is not None else turns
     used = {"prompt_tokens": reply.tokens_in, "completion_tokens": reply.tokens_out}
     used["total_tokens"] = reply.tokens_in + reply.tokens_out

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from .direct.http1 import BadReply
+from .direct.http1 import InvalidResponse
 
 # dspy's errors and those of lm15, which they are made from.
 _KINDS = {
@@ -24,7 +24,7 @@ _KINDS = {
     **dict.fromkeys(("LMRateLimitError", "RateLimitError"), "rate"),
     **dict.fromkeys(("LMTimeoutError", "TimeoutError"), "timeout"),
     **dict.fromkeys(("LMTransportError", "TransportError", "OSError"), "transport"),
-    **dict.fromkeys(("LMServerError", "ServerError", "BadReply", "NotAnAnswer"), "server"),
+    **dict.fromkeys(("LMServerError", "ServerError", "InvalidResponse", "InvalidCompletion"), "server"),
     **dict.fromkeys(("LMUnsupportedModelError", "UnsupportedModelError", "UnknownModelError"), "model"),
     **dict.fromkeys(("LMInvalidRequestError", "InvalidRequestError"), "unknown"),
     **dict.fromkeys(("LMProviderError", "ProviderError"), "server"),
@@ -115,8 +115,8 @@ def _kind(error: Exception) -> tuple[str, bool]:
         elif status == 404 or _NO_PROVIDER in words:
             kind = "model"
     # What can be read but means nothing will not mean more the next time, and a certificate does not change.
-    lasting = name in ("LMProviderError", "ProviderError", "NotAnAnswer") or any(
-        isinstance(one, BadReply | ssl.SSLCertVerificationError) for one in _causes(error)
+    lasting = name in ("LMProviderError", "ProviderError", "InvalidCompletion") or any(
+        isinstance(one, InvalidResponse | ssl.SSLCertVerificationError) for one in _causes(error)
     )
     return kind, kind in _PASSING and not lasting
 

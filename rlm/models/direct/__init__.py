@@ -1,1 +1,1 @@
-"""Direct requests to OpenAI-style servers."""
+"""Direct calls to servers with OpenAI's chat API, over an HTTP/1.1 client whose cost `benchmarks/runtime.py` checks."""

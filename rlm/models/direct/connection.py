@@ -1,6 +1,6 @@
-"""One connection to a server: a plain socket or TLS, which can be used in one event loop after another.
+"""A connection to a server, plain or TLS, that can be used in one event loop after another.
 
-It belongs to the loop that used it last until that is closed; no other touches it.
+It belongs to the event loop that used it last, until that loop is closed. Deadlines are times of the running loop.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _RECEIVE = 64 * 1024
 
 
 class Origin(NamedTuple):
-    """Where a server is."""
+    """A server's address."""
 
     tls: bool
     host: str
@@ -30,7 +30,7 @@ def _tls_context() -> ssl.SSLContext:
 
 
 class Connection:
-    """One connection. Whoever has it has it alone; `close` may be called at any time."""
+    """A connection with one user at a time. `close` may be called at any time."""
 
     def __init__(self, origin: Origin, sock: socket.socket) -> None:
         self.origin = origin
@@ -43,7 +43,7 @@ class Connection:
 
     @classmethod
     async def open(cls, origin: Origin, seconds: float) -> Connection:
-        """Connect to the first address that answers in that time. Raises `OSError`, which `TimeoutError` is, too."""
+        """Connect to the first address that accepts. Raises `OSError`, of which `TimeoutError` is one."""
         try:
             async with asyncio.timeout(seconds):
                 return await cls._open(origin, asyncio.get_running_loop().time() + seconds)
@@ -72,14 +72,14 @@ class Connection:
         raise last or OSError(f"{origin.host} has no address")
 
     async def send(self, data: bytes, deadline: float) -> None:
-        """Send all of it. Raises `TimeoutError` when the server has not taken it at that time of the loop."""
+        """Send all of the data. Raises `TimeoutError` at the deadline."""
         if self._tls is not None:
             self._tls.write(data)
             data = self._outgoing.read()
         await self._send(data, deadline)
 
     async def receive(self, deadline: float) -> bytes:
-        """Some bytes; none when the server has closed the connection. Raises `TimeoutError` at that time."""
+        """Return the next bytes; none at the end of the connection. Raises `TimeoutError` at the deadline."""
         if self._tls is None:
             return await self._receive(deadline)
         while True:
@@ -92,7 +92,7 @@ class Connection:
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing has come since the last answer, not even the end: only then it can be used again."""
+        """Whether nothing has arrived since the last response, not even its end: only then can it be reused."""
         try:
             self._socket.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
@@ -103,16 +103,16 @@ class Connection:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The loop it belongs to; None if any may have it."""
+        """The event loop that it belongs to; None if any loop may use it."""
         return None if self._loop is None or self._loop.is_closed() else self._loop
 
     def close(self) -> None:
-        """Close it, at once and without a word to the server. Called in its loop."""
+        """Close the socket at once, without TLS's closing message. Call this in the connection's loop."""
         self._unwatch()
         self._socket.close()
 
     def abandon(self) -> None:
-        """Close this process's end of it, which is another's, and its loop as well."""
+        """After a fork: close our copy of the descriptor. The connection and its loop belong to the parent."""
         self._socket.close()
 
     async def _connect(self, address: Any, deadline: float) -> None:
@@ -120,10 +120,10 @@ class Connection:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await asyncio.get_running_loop().sock_connect(self._socket, address)
         if self.origin.tls:
-            await self._greet(deadline)
+            await self._handshake(deadline)
 
-    async def _greet(self, deadline: float) -> None:
-        """The handshake of TLS, with the certificate checked."""
+    async def _handshake(self, deadline: float) -> None:
+        """Do the TLS handshake, with verification of the certificate."""
         context = _tls_context()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=self.origin.host)
         while True:
@@ -135,7 +135,7 @@ class Connection:
                 return await self._send(self._outgoing.read(), deadline)
 
     async def _exchange(self, deadline: float) -> None:
-        """Send what TLS has to say, and give it what the server says."""
+        """Send TLS's pending records, and pass it the next bytes of the server."""
         await self._send(self._outgoing.read(), deadline)
         data = await self._receive(deadline)
         if data:
@@ -154,26 +154,26 @@ class Connection:
 
     async def _receive(self, deadline: float) -> bytes:
         loop = asyncio.get_running_loop()
-        if loop.time() >= deadline:  # no timer is heard while bytes keep coming
+        if loop.time() >= deadline:  # the timer never fires while there always are bytes to read
             raise TimeoutError
         if self._loop is not loop:
             self._unwatch()
-            loop.add_reader(self._socket.fileno(), self._arrived)
+            loop.add_reader(self._socket.fileno(), self._readable)
             self._loop = loop
         waiter: asyncio.Future[bytes] = loop.create_future()
         self._waiter = waiter
-        timer = loop.call_at(deadline, _late, waiter)
+        timer = loop.call_at(deadline, _expire, waiter)
         try:
             return await waiter
         finally:
             timer.cancel()
             self._waiter = None
 
-    def _arrived(self) -> None:
-        """Something has come, or the end has."""
+    def _readable(self) -> None:
+        """Handle readability: bytes, the end or an error."""
         waiter = self._waiter
         if waiter is None or waiter.done():
-            self._unwatch()  # it is for whoever receives next; until then it would be reported again and again
+            self._unwatch()  # left for the next `receive`; until then it would be reported in every turn of the loop
             return
         try:
             waiter.set_result(self._socket.recv(_RECEIVE))
@@ -188,19 +188,19 @@ class Connection:
             loop.remove_reader(self._socket.fileno())
 
 
-def _late(waiter: asyncio.Future[bytes]) -> None:
+def _expire(waiter: asyncio.Future[bytes]) -> None:
     if not waiter.done():
         waiter.set_exception(TimeoutError())
 
 
 async def _addresses(origin: Origin) -> list[tuple[int, int, int, Any]]:
-    """Where to connect. A plain number is not looked up, which would cost a thread."""
+    """Return the addresses of a server. Only names are resolved in a thread."""
     try:
-        return _looked_up(origin, socket.AI_NUMERICHOST)
+        return _resolve(origin, socket.AI_NUMERICHOST)
     except socket.gaierror:
-        return await asyncio.get_running_loop().run_in_executor(None, _looked_up, origin, 0)
+        return await asyncio.get_running_loop().run_in_executor(None, _resolve, origin, 0)
 
 
-def _looked_up(origin: Origin, flags: int) -> list[tuple[int, int, int, Any]]:
-    found = socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM, flags=flags)
-    return [(family, kind, protocol, address) for family, kind, protocol, _, address in found]
+def _resolve(origin: Origin, flags: int) -> list[tuple[int, int, int, Any]]:
+    infos = socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM, flags=flags)
+    return [(family, kind, protocol, address) for family, kind, protocol, _, address in infos]

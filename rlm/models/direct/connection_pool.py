@@ -1,7 +1,7 @@
-"""The connections of this process that are idle, kept for the next request.
+"""The idle connections of this process.
 
-Runs may have event loops of their own: connections that are passed on save every run the handshakes. Those of a loop
-that is open are its own. A forked child starts without connections.
+Runs may have event loops of their own; connections are passed from one loop to the next, so that runs need no
+handshakes of their own. Connections of a loop that is open are used in that loop only. A forked child starts with none.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import weakref
 from .connection import Connection, Origin
 
 _IDLE_SECONDS = 15.0  # servers close idle connections too, some after a few seconds
-_IDLE_MOST = 256
+_MAX_IDLE = 256
 
 
-class Connections:
-    """The idle connections of this process, by origin; used from any thread and any event loop."""
+class ConnectionPool:
+    """Idle connections by origin. Its methods can be called from any thread and any event loop."""
 
     def __init__(self) -> None:
         self._begin()
@@ -30,8 +30,8 @@ class Connections:
         self._idle: dict[Origin, list[Connection]] = {}
         self._swept: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
 
-    def take(self, origin: Origin) -> Connection | None:
-        """An idle connection that this loop may have and that can still be used: the one that was used last."""
+    def acquire(self, origin: Origin) -> Connection | None:
+        """Return the most recently used idle connection that is still open and that the running loop may use."""
         here = asyncio.get_running_loop()
         while True:
             with self._lock:
@@ -44,26 +44,26 @@ class Connections:
                 return connection
             connection.close()
 
-    def give(self, connection: Connection) -> None:
-        """Keep a connection whose last answer has been read to its end."""
+    def release(self, connection: Connection) -> None:
+        """Take back a connection whose last response has been read to its end."""
         connection.idle_since = time.monotonic()
         here = asyncio.get_running_loop()
         with self._lock:
             idle = self._idle.setdefault(connection.origin, [])
-            surplus = len(idle) >= _IDLE_MOST
+            surplus = len(idle) >= _MAX_IDLE
             if not surplus:
                 idle.append(connection)
-            new = here not in self._swept
+            first = here not in self._swept
             self._swept.add(here)
         if surplus:
             connection.close()
-        if new:
+        if first:
             here.call_later(_IDLE_SECONDS, self._sweep, here)
 
     def close(self) -> None:
-        """Close all that are idle; those of another loop are closed there."""
+        """Close all idle connections, each in its own loop."""
         with self._lock:
-            idle = [connection for several in self._idle.values() for connection in several]
+            idle = [connection for connections in self._idle.values() for connection in connections]
             self._idle.clear()
         for connection in idle:
             if (loop := connection.loop) is None:
@@ -72,29 +72,30 @@ class Connections:
                 loop.call_soon_threadsafe(connection.close)
 
     def _sweep(self, here: asyncio.AbstractEventLoop) -> None:
-        """Close what has been idle for long, as far as this loop may; look again later while there is something."""
+        """Close what this loop may close and has been idle for long; repeat while there are idle connections."""
         before = time.monotonic() - _IDLE_SECONDS
-        old: list[Connection] = []
+        expired: list[Connection] = []
         with self._lock:
             for origin, idle in list(self._idle.items()):
-                old += (gone := [one for one in idle if one.idle_since <= before and one.loop in (None, here)])
-                self._idle[origin] = [one for one in idle if one not in gone]
+                old = [each for each in idle if each.idle_since <= before and each.loop in (None, here)]
+                self._idle[origin] = [each for each in idle if each not in old]
+                expired += old
             self._idle = {origin: idle for origin, idle in self._idle.items() if idle}
             if self._idle:
                 here.call_later(_IDLE_SECONDS, self._sweep, here)
             else:
                 self._swept.discard(here)
-        for connection in old:
+        for connection in expired:
             connection.close()
 
     def _forked(self) -> None:
-        """In a forked child: the connections are the parent's, and so is what its loops watch."""
+        """In a forked child: leave the connections, and the descriptors that its loops watch, to the parent."""
         idle = self._idle
         self._begin()
-        for connection in (one for several in idle.values() for one in several):
+        for connection in (each for connections in idle.values() for each in connections):
             connection.abandon()
 
 
-connections = Connections()
+connections = ConnectionPool()
 atexit.register(connections.close)
 os.register_at_fork(after_in_child=connections._forked)

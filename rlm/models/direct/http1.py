@@ -1,4 +1,4 @@
-"""HTTP/1.1 answers as a client reads them: strict about where one ends, with a limit on everything. No sockets."""
+"""A parser for HTTP/1.1 responses: strict about where a response ends, with a limit on every part. No sockets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 MAX_HEAD = 64 * 1024
-"""Bytes of one answer that are not its body: heads, also of interim answers, extensions of chunks and trailers."""
+"""Bytes of a response that are not its body: head, interim responses, extensions of chunks and trailers together."""
 
 MAX_BODY = 64 * 1024 * 1024
 
@@ -17,12 +17,12 @@ _CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?")
 _NO_BODY = (204, 304)
 
 
-class BadReply(Exception):
-    """What came is not an answer that can be read safely."""
+class InvalidResponse(Exception):
+    """The server sent bytes that are not a response, or not one that can be read safely."""
 
 
-class ReplyReader:
-    """Takes the bytes of one answer as they come. After `feed` said True, or `end` returned, all of it is here."""
+class ResponseReader:
+    """The parser of one response. It is complete when `feed` returns True or `end` returns."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -34,61 +34,61 @@ class ReplyReader:
 
         self._buffer = bytearray()
         self._parts = bytearray()
-        self._left = 0
-        self._around = 0
+        self._missing = 0
+        self._head_size = 0
         self._version = 0
         self._step: Callable[[], bool] | None = self._head
 
     @property
     def begun(self) -> bool:
-        """Whether any byte has come."""
+        """Whether any byte of the response has arrived."""
         return self._step != self._head or bool(self._buffer)
 
     def header(self, name: str) -> str:
-        """The first header of that name, in lower case; an empty text if there is none."""
+        """Return the first header of this name, which is in lower case; an empty text if there is none."""
         return next((value for field, value in self.headers if field.lower() == name), "")
 
     def feed(self, data: bytes) -> bool:
-        """Take some bytes; True when the answer is complete. Raises `BadReply`."""
+        """Parse more bytes. Returns whether the response is complete. Raises `InvalidResponse`."""
         self._buffer += data
         while self._step is not None and self._step():
             pass
         if self._step is not None:
             return False
-        if self._buffer:  # bytes that belong to no answer: whose they are cannot be known
+        if self._buffer:  # bytes that belong to no request
             self.reusable = False
         return True
 
     def end(self) -> None:
-        """The server closed the connection. Raises `ConnectionError` if it owed something."""
-        if self._step != self._rest:
-            raise ConnectionError("the server closed the connection before its answer was complete")
+        """Handle the end of the connection. Raises `ConnectionError` if the response is not complete."""
+        if self._step != self._until_end:
+            raise ConnectionError("the server closed the connection before its response was complete")
         self._finish(bytes(self._parts))
         self.reusable = False
 
     def _head(self) -> bool:
         end = self._buffer.find(b"\r\n\r\n")
         if end < 0:
-            self._limit(len(self._buffer))
+            self._check_head(len(self._buffer))
             return False
-        self._count_around(end + 4)
+        self._count_head(end + 4)
         first, *lines = bytes(self._buffer[:end]).split(b"\r\n")
         del self._buffer[: end + 4]
         status = _STATUS.fullmatch(first)
         if status is None:
-            raise BadReply(f"this is not HTTP/1.1: {first[:60]!r}")
+            raise InvalidResponse(f"this is not HTTP/1.1: {first[:60]!r}")
         self._version, self.status = int(status[1]), int(status[2])
         self.reason = (status[3] or b"").decode("latin-1")
         self.headers = [_field(line) for line in lines]
         if 100 <= self.status < 200:
             if self.status == 101:
-                raise BadReply("the server changed the protocol")
-            return True  # an interim answer: the real one follows
+                raise InvalidResponse("the server changed the protocol")
+            return True  # an interim response: the final one follows
         self._frame()
         return True
 
     def _frame(self) -> None:
-        """How long the body is, from the headers."""
+        """Find the length of the body in the headers."""
         fields: dict[str, str] = {}
         for name, value in self.headers:
             name = name.lower()
@@ -96,34 +96,34 @@ class ReplyReader:
         self.reusable = self._version == 1 and "close" not in fields.get("connection", "").lower()
         encoding = fields.get("content-encoding", "identity").strip().lower()
         if encoding != "identity":
-            raise BadReply(f"the answer is encoded as {encoding[:40]!r}, which was not asked for")
+            raise InvalidResponse(f"the response is compressed ({encoding[:40]!r}), which was not asked for")
         coding, length = fields.get("transfer-encoding"), fields.get("content-length")
         if self.status in _NO_BODY:
             self._finish(b"")
         elif coding is not None:
             if coding.strip().lower() != "chunked" or length is not None:
-                raise BadReply(f"the length of the answer is unclear: Transfer-Encoding {coding[:40]!r}")
+                raise InvalidResponse(f"the length of the response is unclear: Transfer-Encoding {coding[:40]!r}")
             self._step = self._chunk_size
         elif length is not None:
-            sizes = {one.strip() for one in length.split(",")}
+            sizes = {size.strip() for size in length.split(",")}
             if len(sizes) != 1 or not re.fullmatch(r"[0-9]{1,15}", size := sizes.pop()):
-                raise BadReply(f"the length of the answer is unclear: Content-Length {length[:40]!r}")
-            self._left = int(size)
-            self._count(self._left)
-            self._step = self._counted
+                raise InvalidResponse(f"the length of the response is unclear: Content-Length {length[:40]!r}")
+            self._missing = int(size)
+            self._check_body(self._missing)
+            self._step = self._sized
         else:
-            self._step = self._rest
+            self._step = self._until_end
 
-    def _counted(self) -> bool:
-        if len(self._buffer) < self._left:
+    def _sized(self) -> bool:
+        if len(self._buffer) < self._missing:
             return False
-        body = bytes(self._buffer[: self._left])
-        del self._buffer[: self._left]
+        body = bytes(self._buffer[: self._missing])
+        del self._buffer[: self._missing]
         self._finish(body)
         return True
 
-    def _rest(self) -> bool:
-        self._count(len(self._parts) + len(self._buffer))
+    def _until_end(self) -> bool:
+        self._check_body(len(self._parts) + len(self._buffer))
         self._parts += self._buffer
         self._buffer.clear()
         return False
@@ -134,20 +134,20 @@ class ReplyReader:
             return False
         size = _CHUNK.fullmatch(line)
         if size is None:
-            raise BadReply(f"a chunk of the answer has no size: {line[:40]!r}")
-        self._count_around(len(line) - size.end(1))
-        self._left = int(size[1], 16)
-        self._count(len(self._parts) + self._left)
-        self._step = self._chunk if self._left else self._trailer
+            raise InvalidResponse(f"a chunk of the response has no size: {line[:40]!r}")
+        self._count_head(len(line) - size.end(1))
+        self._missing = int(size[1], 16)
+        self._check_body(len(self._parts) + self._missing)
+        self._step = self._chunk if self._missing else self._trailer
         return True
 
     def _chunk(self) -> bool:
-        if len(self._buffer) < self._left + 2:
+        if len(self._buffer) < self._missing + 2:
             return False
-        self._parts += self._buffer[: self._left]
-        if self._buffer[self._left : self._left + 2] != b"\r\n":
-            raise BadReply("a chunk of the answer is longer than it said")
-        del self._buffer[: self._left + 2]
+        self._parts += self._buffer[: self._missing]
+        if self._buffer[self._missing : self._missing + 2] != b"\r\n":
+            raise InvalidResponse("a chunk of the response is longer than its size")
+        del self._buffer[: self._missing + 2]
         self._step = self._chunk_size
         return True
 
@@ -155,7 +155,7 @@ class ReplyReader:
         line = self._line()
         if line is None:
             return False
-        self._count_around(len(line) + 2)
+        self._count_head(len(line) + 2)
         if line == b"":
             self._finish(bytes(self._parts))
         return True
@@ -163,31 +163,31 @@ class ReplyReader:
     def _line(self) -> bytes | None:
         end = self._buffer.find(b"\r\n")
         if end < 0:
-            self._limit(len(self._buffer))
+            self._check_head(len(self._buffer))
             return None
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 2]
         return line
 
-    def _count_around(self, size: int) -> None:
-        self._limit(size)
-        self._around += size
+    def _count_head(self, size: int) -> None:
+        self._check_head(size)
+        self._head_size += size
 
-    def _limit(self, size: int) -> None:
-        if self._around + size > MAX_HEAD:
-            raise BadReply(f"what surrounds the body of the answer is longer than {MAX_HEAD:,} bytes")
+    def _check_head(self, size: int) -> None:
+        if self._head_size + size > MAX_HEAD:
+            raise InvalidResponse(f"the headers of the response are longer than {MAX_HEAD:,} bytes")
 
-    def _count(self, size: int) -> None:
+    def _check_body(self, size: int) -> None:
         if size > MAX_BODY:
-            raise BadReply(f"the answer is larger than {MAX_BODY:,} bytes")
+            raise InvalidResponse(f"the body of the response is larger than {MAX_BODY:,} bytes")
 
     def _finish(self, body: bytes) -> None:
         self.body, self._step = body, None
 
 
-@functools.lru_cache(256)  # a server says most of them again with every answer
+@functools.lru_cache(256)  # most headers are the same in every response of a server
 def _field(line: bytes) -> tuple[str, str]:
     found = _FIELD.fullmatch(line)
     if found is None:
-        raise BadReply(f"a header that cannot be read: {line[:60]!r}")
+        raise InvalidResponse(f"an invalid header: {line[:60]!r}")
     return found[1].decode("ascii"), found[2].rstrip(b" \t").decode("latin-1")

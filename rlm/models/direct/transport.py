@@ -1,8 +1,4 @@
-"""One HTTP/1.1 exchange with a server, over a connection that is kept for the next one.
-
-Built to cost little, for thousands of calls to a near server. No proxies, no redirects, no compression: what needs them
-goes dspy's way.
-"""
+"""HTTP/1.1 exchanges with one endpoint, over reused connections. No proxies, redirects or compression."""
 
 from __future__ import annotations
 
@@ -13,85 +9,85 @@ from urllib.parse import urlsplit
 
 from .connection import Connection, Origin
 from .connection_pool import connections
-from .http1 import ReplyReader
+from .http1 import ResponseReader
 
 CONNECT_SECONDS = 10.0
-READ_SECONDS = 600.0  # a model may think for minutes before its first byte
+TIMEOUT_SECONDS = 600.0  # a model may take minutes before its first byte
 
 
-class Unanswered(ConnectionError):
-    """The server closed the connection without a word."""
+class NoResponse(ConnectionError):
+    """The server closed the connection before the first byte of a response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where requests go, and everything about them that stays the same."""
+    """The address of requests, and everything in them that stays the same."""
 
     origin: Origin
     head: bytes = field(repr=False)  # holds the key
-    seconds: float = READ_SECONDS
-    """How long the request may take to be sent, the answer to begin, and the answer to be complete from there."""
+    seconds: float = TIMEOUT_SECONDS
+    """The limit for sending a request, for the first byte of the response, and from there to its end: each."""
 
     @classmethod
-    def at(cls, url: str, headers: Iterable[tuple[str, str]], seconds: float = READ_SECONDS) -> Endpoint:
-        """The endpoint at a URL. Raises `ValueError` for one that cannot be asked directly."""
+    def at(cls, url: str, headers: Iterable[tuple[str, str]], seconds: float = TIMEOUT_SECONDS) -> Endpoint:
+        """Make the endpoint for a URL. Raises `ValueError` for a URL, header or timeout that is not supported."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
-            raise ValueError("only plain http and https addresses can be asked directly")
+            raise ValueError("only http and https addresses without a user can be called directly")
         if not seconds > 0:
             raise ValueError("a timeout is more than 0 seconds")
-        usual = 443 if parts.scheme == "https" else 80
-        origin = Origin(parts.scheme == "https", parts.hostname, parts.port or usual)
+        default_port = 443 if parts.scheme == "https" else 80
+        origin = Origin(parts.scheme == "https", parts.hostname, parts.port or default_port)
         name = f"[{origin.host}]" if ":" in origin.host else origin.host.encode("idna").decode("ascii")
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        host = ("Host", name if origin.port == usual else f"{name}:{origin.port}")
+        host = ("Host", name if origin.port == default_port else f"{name}:{origin.port}")
         fields = [host, ("User-Agent", "rlm"), ("Accept-Encoding", "identity"), *headers]
         lines = [f"POST {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields), "Content-Length: "]
         if any(not line.isprintable() for line in lines):
-            raise ValueError("a header holds a line break or something like it; is there one at the end of the key?")
+            raise ValueError("a header has a control character in it; is there a line break at the end of the key?")
         return cls(origin, "\r\n".join(lines).encode("latin-1"), float(seconds))
 
-    async def post(self, body: bytes) -> ReplyReader:
-        """Send a body, and wait for the whole answer. Raises `OSError` (`TimeoutError` among them) or `BadReply`."""
-        data = b"%b%d\r\n\r\n%b" % (self.head, len(body), body)
+    async def post(self, body: bytes) -> ResponseReader:
+        """Send a request and read its response. Raises `OSError`, `TimeoutError` included, or `InvalidResponse`."""
+        request = b"%b%d\r\n\r\n%b" % (self.head, len(body), body)
         while True:
-            connection = connections.take(self.origin)
+            connection = connections.acquire(self.origin)
             reused = connection is not None
             if connection is None:
                 connection = await Connection.open(self.origin, CONNECT_SECONDS)
             try:
-                reply = await _answered(connection, data, self.seconds)
+                response = await _exchange(connection, request, self.seconds)
             except BaseException as error:
                 connection.close()
-                if reused and isinstance(error, Unanswered):
-                    continue  # it closed an idle connection just when it was used again
+                if reused and isinstance(error, NoResponse):
+                    continue  # the server closed an idle connection at the moment when it was reused
                 raise
-            if reply.reusable:
-                connections.give(connection)
+            if response.reusable:
+                connections.release(connection)
             else:
                 connection.close()
-            return reply
+            return response
 
 
-async def _answered(connection: Connection, data: bytes, seconds: float) -> ReplyReader:
+async def _exchange(connection: Connection, request: bytes, seconds: float) -> ResponseReader:
     now = asyncio.get_running_loop().time
-    reply, late = ReplyReader(), f"the server did not take the request in {seconds:g} seconds"
+    response, late = ResponseReader(), f"the server did not take the request in {seconds:g} seconds"
     try:
-        await connection.send(data, now() + seconds)
-        late = f"no answer in {seconds:g} seconds"
+        await connection.send(request, now() + seconds)
+        late = f"no response in {seconds:g} seconds"
         received = await connection.receive(now() + seconds)
-        late = f"the answer was not complete {seconds:g} seconds after it began"
+        late = f"the response was not complete {seconds:g} seconds after its first byte"
         deadline = now() + seconds
         while received:
-            if reply.feed(received):
-                return reply
+            if response.feed(received):
+                return response
             received = await connection.receive(deadline)
     except TimeoutError:
         raise TimeoutError(late) from None
     except (ConnectionResetError, BrokenPipeError):
-        if reply.begun:
+        if response.begun:
             raise
-    if not reply.begun:
-        raise Unanswered("the server closed the connection without an answer")
-    reply.end()
-    return reply
+    if not response.begun:
+        raise NoResponse("the server closed the connection without a response")
+    response.end()
+    return response

@@ -57,7 +57,7 @@ class Got:
 
     @property
     def direct(self) -> bool:
-        """Whether it came over a direct line."""
+        """Whether it was a direct call."""
         return self.headers["user-agent"] == "rlm"
 
 

@@ -1,4 +1,4 @@
-"""Asking a model: a direct line gives what dspy gives, and whatever it cannot give is left to dspy."""
+"""Asking a model: a direct call gives what dspy gives, and whatever it cannot give is left to dspy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlm.models.client import Answer, ModelError, ask
 from rlm.models.direct import connection
 from rlm.models.direct import connection_pool as kept
 from rlm.models.direct.connection_pool import connections
-from rlm.models.direct.routing import line_to
+from rlm.models.direct.routing import direct_client
 
 TURNS = [("user", "What is 1?"), ("assistant", "one"), ("user", "And 2? \u2603")]
 
@@ -209,26 +209,26 @@ async def test_the_cache_of_dspy_is_free_behind_an_adapter_too(chat, lm_for, mon
     assert (second.cached, second.tokens_in, second.cost_usd) == (True, 0, 0.0)
 
 
-def test_what_is_not_plainly_such_a_server_has_no_line(lm_for, monkeypatch):
+def test_what_is_not_certainly_such_a_server_is_called_through_dspy(lm_for, monkeypatch):
     url = "http://127.0.0.1:9/v1"
-    assert line_to(lm_for(url), {}) is not None
-    assert line_to(lm_for(url), {"temperature": 0.5}) is None
+    assert direct_client(lm_for(url), {}) is not None
+    assert direct_client(lm_for(url), {"temperature": 0.5}) is None
     for settings in (
         *({"cache": True}, {"engine": "litellm"}, {"headers": {"X": "y"}}, {"model": "anthropic/claude-sonnet-4-5"}),
         *({"model_type": "responses"}, {"api_key": lambda: "key"}, {"timeout": -1}),
     ):
-        assert line_to(lm_for(url, **settings), {}) is None, settings
-    assert line_to(lm_for("http://user:password@127.0.0.1:9/v1"), {}) is None
+        assert direct_client(lm_for(url, **settings), {}) is None, settings
+    assert direct_client(lm_for("http://user:password@127.0.0.1:9/v1"), {}) is None
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    assert line_to(lm_for(url), {}) is None
+    assert direct_client(lm_for(url), {}) is None
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    assert line_to(lm_for(url), {}) is not None
+    assert direct_client(lm_for(url), {}) is not None
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    assert line_to(lm_for(url), {}) is None
+    assert direct_client(lm_for(url), {}) is None
 
 
-def test_a_line_does_not_show_its_key(lm_for):
-    assert "sk-very-secret-key" not in repr(line_to(lm_for("http://127.0.0.1:9/v1"), {}))
+def test_a_client_does_not_show_its_key(lm_for):
+    assert "sk-very-secret-key" not in repr(direct_client(lm_for("http://127.0.0.1:9/v1"), {}))
 
 
 def test_connections_outlive_an_event_loop(chat, lm_for):

@@ -22,7 +22,7 @@ from loopback_chat import ChatServer, Play, error
 from rlm.models.client import Backoff, ModelError, ask
 from rlm.models.direct.client import retry_after_seconds
 from rlm.models.direct.connection_pool import connections
-from rlm.models.direct.http1 import BadReply
+from rlm.models.direct.http1 import InvalidResponse
 from rlm.models.direct.transport import Endpoint
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -71,7 +71,7 @@ async def test_what_surrounds_a_body_has_a_limit_in_bytes(first: bytes, more: by
         while True:
             connection.sendall(more * 20)
 
-    with serving(flood) as endpoint, pytest.raises(BadReply, match="longer than"):
+    with serving(flood) as endpoint, pytest.raises(InvalidResponse, match="longer than"):
         await Endpoint(endpoint.origin, endpoint.head, 60).post(b"{}")
 
 

@@ -246,7 +246,7 @@ async def test_an_error_that_is_long_is_cut(chat, lm_for, way):
 
 
 async def test_a_huge_body_is_not_read(chat, lm_for):
-    """Over a direct line the length alone is enough."""
+    """In a direct call the length alone is enough."""
     chat.plays = [Play(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{")]
     fault = await failed(lm_for(chat.url))
     assert fault.kind == "server"

@@ -1,4 +1,4 @@
-"""HTTP answers: where they end, what is refused, and that it does not matter how the bytes arrive."""
+"""HTTP responses: where they end, what is refused, and that it does not matter how the bytes arrive."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm.models.direct import http1
-from rlm.models.direct.http1 import BadReply, ReplyReader
+from rlm.models.direct.http1 import InvalidResponse, ResponseReader
 
 
 def reply(head: str, body: bytes = b"") -> bytes:
     return head.replace("\n", "\r\n").encode() + b"\r\n\r\n" + body
 
 
-def read(data: bytes) -> ReplyReader:
-    reader = ReplyReader()
+def read(data: bytes) -> ResponseReader:
+    reader = ResponseReader()
     assert reader.feed(data)
     return reader
 
@@ -41,7 +41,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize(("data", "body", "reusable"), GOOD.values(), ids=GOOD.keys())
-def test_answers_are_read_to_their_end(data, body, reusable):
+def test_responses_are_read_to_their_end(data, body, reusable):
     reader = read(data)
     assert (reader.body, reader.reusable) == (body, reusable)
 
@@ -49,7 +49,7 @@ def test_answers_are_read_to_their_end(data, body, reusable):
 @given(st.sampled_from(sorted(set(GOOD) - {"more than it said"})), st.lists(st.integers(1, 40)))
 def test_it_does_not_matter_how_the_bytes_arrive(name, sizes):
     data, body, reusable = GOOD[name]
-    reader, at = ReplyReader(), 0
+    reader, at = ResponseReader(), 0
     for size in [*sizes, len(data)]:
         part = data[at : at + size]
         at += size
@@ -86,21 +86,21 @@ BAD = {
 
 @pytest.mark.parametrize("data", BAD.values(), ids=BAD.keys())
 def test_what_cannot_be_read_safely_is_refused(data):
-    with pytest.raises(BadReply):
-        ReplyReader().feed(data)
+    with pytest.raises(InvalidResponse):
+        ResponseReader().feed(data)
 
 
-def test_an_endless_answer_is_stopped(monkeypatch):
+def test_an_endless_response_is_stopped(monkeypatch):
     monkeypatch.setattr(http1, "MAX_BODY", 1000)
-    reader = ReplyReader()
+    reader = ResponseReader()
     assert not reader.feed(b"HTTP/1.1 200 OK\r\n\r\n")
     assert not reader.feed(b"x" * 1000)
-    with pytest.raises(BadReply):
+    with pytest.raises(InvalidResponse):
         reader.feed(b"x")
 
 
-def test_an_answer_may_end_with_the_connection():
-    reader = ReplyReader()
+def test_a_response_may_end_with_the_connection():
+    reader = ResponseReader()
     assert not reader.feed(b"HTTP/1.1 200 OK\r\n\r\nhel")
     assert not reader.feed(b"lo")
     reader.end()
@@ -108,20 +108,20 @@ def test_an_answer_may_end_with_the_connection():
 
 
 @pytest.mark.parametrize("name", ["a length", "chunks", "an interim answer"])
-def test_an_answer_that_is_cut_off_is_not_an_answer(name):
+def test_a_response_that_is_cut_off_is_an_error(name):
     data = GOOD[name][0]
     for size in range(len(data)):
-        reader = ReplyReader()
+        reader = ResponseReader()
         assert not reader.feed(data[:size])
         with pytest.raises(ConnectionError):
             reader.end()
 
 
 @given(st.binary(max_size=300) | st.binary(max_size=200).map(lambda tail: GOOD["chunks"][0][:45] + tail))
-def test_no_bytes_break_the_reader(data):
-    reader = ReplyReader()
+def test_no_bytes_break_the_parser(data):
+    reader = ResponseReader()
     try:
         reader.feed(data)
-    except BadReply:
+    except InvalidResponse:
         return
     assert len(reader.body) <= len(data)
