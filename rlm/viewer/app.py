@@ -1,4 +1,4 @@
-"""The routes: the page, its files, and what it asks for. All of them only read."""
+"""The routes of the server: the page, its files, and its data. All of them are read-only."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import queries
-from .bundle import BUNDLE, STATIC, bundle
-from .eval_table import SuiteTable
-from .run_cache import Shelf
+from .bundle import SCRIPT, STATIC, STYLE, script, style
+from .eval_table import EvaluationTable
+from .run_cache import RunCache
 from .security import Guard
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-_KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_MOST_CHARS = 4_000_000
+_MEDIA_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_MAX_CHARS = 4_000_000
 
 
 def application(
@@ -29,56 +29,56 @@ def application(
     token: str | None = None,
     log: Path | None = None,
 ) -> Guard:
-    """The whole server as an ASGI application, behind its guard. With the `log` of an evaluation, it has its table."""
+    """Return the server as a guarded ASGI application; with the `log` of an evaluation, it also serves its table."""
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    shelf = Shelf(home)
-    suite = SuiteTable(log) if log is not None else None
-    files = {path.name: path.read_bytes() for path in STATIC.iterdir() if path.suffix in _KINDS}
-    files[BUNDLE] = bundle().encode()
+    cache = RunCache(home)
+    table = EvaluationTable(log) if log is not None else None
+    index = (STATIC / "index.html").read_bytes()
+    files = {"icon.svg": (STATIC / "icon.svg").read_bytes(), SCRIPT: script().encode(), STYLE: style().encode()}
 
-    # These two are coroutines: they have nothing to wait for.
+    # These two are coroutines because they never block; the others run in threads.
     async def page(request: Request) -> Response:
-        return _file("index.html", files["index.html"])
+        return _file("index.html", index)
 
     async def static(request: Request) -> Response:
         name = request.path_params["name"]
         return _file(name, files[name]) if name in files else _problem(404, "There is no such file.")
 
     def runs(request: Request) -> Response:
-        found = shelf.runs()
-        return _json({"runs": [run.to_dict() for run in found], "skipped": list(found.skipped)})
+        runs = cache.runs()
+        return _json({"runs": [run.to_dict() for run in runs], "skipped": list(runs.skipped)})
 
     def summary(request: Request) -> Response:
-        return _json(queries.summary(_run(shelf, request)))
+        return _json(queries.summary(_run(cache, request)))
 
     def events(request: Request) -> Response:
-        run = _run(shelf, request)  # before its events: a run that has ended has all of them on record
-        found = queries.skeleton(run, _int(request, "after", 0))
-        return _text(f'{{"run":{_dumps(run.to_dict())},"events":{found}}}')
+        run = _run(cache, request)  # before its events: a run that has ended has all of them in the trace
+        skeleton = queries.skeleton(run, _int(request, "after", 0))
+        return _text(f'{{"run":{_dumps(run.to_dict())},"events":{skeleton}}}')
 
     def whole(request: Request) -> Response:
-        wanted = [int(one) for one in request.query_params.get("only", "").split(",") if one.isdigit()]
-        return _json(queries.whole(_run(shelf, request), wanted))
+        sequences = [int(number) for number in request.query_params.get("only", "").split(",") if number.isdigit()]
+        return _json(queries.whole(_run(cache, request), sequences))
 
     def variables(request: Request) -> Response:
         span = _int(request, "after", 0), _int(request, "until", 0)
-        return _json(queries.variables(_run(shelf, request), *span))
+        return _json(queries.variables(_run(cache, request), *span))
 
-    def body(request: Request) -> Response:
+    def blob(request: Request) -> Response:
         start = max(0, _int(request, "start", 0))
-        end = min(_int(request, "end", start + _MOST_CHARS), start + _MOST_CHARS)
-        return _json(queries.body(_run(shelf, request), request.path_params["digest"], start, max(start, end)))
+        end = min(_int(request, "end", start + _MAX_CHARS), start + _MAX_CHARS)
+        return _json(queries.blob(_run(cache, request), request.path_params["digest"], start, max(start, end)))
 
     def compare(request: Request) -> Response:
-        from ..traces.diff import compare as compared
+        from ..traces import diff
 
-        first, second = (shelf.run(request.path_params[name]) for name in ("first", "second"))
-        return _json(compared(first, second).to_dict())
+        first, second = (cache.run(request.path_params[name]) for name in ("first", "second"))
+        return _json(diff.compare(first, second).to_dict())
 
     def evaluation(request: Request) -> Response:
-        return _json(suite.table()) if suite is not None else _problem(404, "There is no evaluation to be seen here.")
+        return _json(table.read()) if table is not None else _problem(404, "This server has no evaluation to show.")
 
     routes: list[tuple[str, Callable[[Request], Response]]] = [
         ("/api/runs", runs),
@@ -86,40 +86,40 @@ def application(
         ("/api/runs/{id}/events", events),
         ("/api/runs/{id}/whole", whole),
         ("/api/runs/{id}/variables", variables),
-        ("/api/runs/{id}/bodies/{digest}", body),
+        ("/api/runs/{id}/blobs/{digest}", blob),
         ("/api/compare/{first}/{second}", compare),
         ("/api/eval", evaluation),
     ]
-    made = Starlette(
+    app = Starlette(
         routes=[
             Route("/", page, methods=["GET"]),
             Route("/static/{name}", static, methods=["GET"]),
-            *(Route(path, _careful(answer), methods=["GET"]) for path, answer in routes),
+            *(Route(path, _with_errors(handler), methods=["GET"]) for path, handler in routes),
         ],
         exception_handlers={404: lambda request, error: _problem(404, "There is no such page.")},
     )
-    return Guard(made, hosts=hosts, token=token)
+    return Guard(app, hosts=hosts, token=token)
 
 
-def _careful(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
-    """The same route; what is not there is said in the answer."""
+def _with_errors(handler: Callable[[Request], Response]) -> Callable[[Request], Response]:
+    """Return the handler with its errors as responses."""
     from ..evals.log import LogError
     from ..traces import UnknownRun
     from ..traces.blobs import BlobNotFound
 
-    def careful(request: Request) -> Response:
+    def handle(request: Request) -> Response:
         try:
-            return answer(request)
+            return handler(request)
         except (UnknownRun, BlobNotFound, LogError) as error:
             return _problem(404, str(error))
         except sqlite3.Error as error:
             return _problem(500, f"the trace could not be read: {error}")
 
-    return careful
+    return handle
 
 
-def _run(shelf: Shelf, request: Request) -> Any:
-    return shelf.run(request.path_params["id"])
+def _run(cache: RunCache, request: Request) -> Any:
+    return cache.run(request.path_params["id"])
 
 
 def _int(request: Request, name: str, default: int) -> int:
@@ -150,4 +150,4 @@ def _problem(status: int, message: str) -> Response:
 def _file(name: str, content: bytes) -> Response:
     from starlette.responses import Response
 
-    return Response(content, media_type=_KINDS[Path(name).suffix])
+    return Response(content, media_type=_MEDIA_TYPES[Path(name).suffix])

@@ -1,4 +1,4 @@
-"""An evaluation as the page asks for it: its samples as rows, and the summary of them."""
+"""The log of an evaluation as a table: its samples as rows, and their summary."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..evals.log import Entry, EvalLog
 
-_MOST_CHARS = 300
-_ABOUT = ("suites", "lengths", "count", "seed", "epochs", "baseline", "models", "versions", "started")
+_MAX_CHARS = 300
+_HEADER_FIELDS = ("suites", "lengths", "count", "seed", "epochs", "baseline", "models", "versions", "started")
 
 
-class SuiteTable:
-    """The table of one log. Any thread may ask for it."""
+class EvaluationTable:
+    """The table of one log, read again when the log has changed. Any thread may use it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = threading.Lock()
-        self._known: tuple[tuple[int, int], dict[str, Any]] | None = None
+        self._cached: tuple[tuple[int, int], dict[str, Any]] | None = None
 
-    def table(self) -> dict[str, Any]:
-        """The log as it is now. Raises `LogError`."""
+    def read(self) -> dict[str, Any]:
+        """Return the table. Raises `LogError`."""
         from ..evals.log import SAMPLES, read_log
 
         try:
-            found = (self._folder / SAMPLES).stat()
-            state = (found.st_mtime_ns, found.st_size)
+            stat = (self._folder / SAMPLES).stat()
+            state = (stat.st_mtime_ns, stat.st_size)
         except OSError:
             state = (0, 0)
         with self._lock:
-            if self._known is None or self._known[0] != state:
-                self._known = (state, _table(read_log(self._folder)))
-            return self._known[1]
+            if self._cached is None or self._cached[0] != state:
+                self._cached = (state, _table(read_log(self._folder)))
+            return self._cached[1]
 
 
 def _table(log: EvalLog) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def _table(log: EvalLog) -> dict[str, Any]:
 
     return {
         "name": log.name,
-        "about": {name: log.header.get(name) for name in _ABOUT},
+        "about": {name: log.header.get(name) for name in _HEADER_FIELDS},
         "total": log.expected,
         "summary": summarize(log).to_dict(),
         "rows": [_row(entry) for entry in log.entries],
@@ -50,7 +50,7 @@ def _table(log: EvalLog) -> dict[str, Any]:
 
 
 def _row(entry: Entry) -> dict[str, Any]:
-    """One sample, with the names that a run has in the list of runs."""
+    """Return one sample, with the names of columns in the list of runs."""
     usage = entry.usage
     return {
         "id": entry.run_id,
@@ -74,5 +74,5 @@ def _row(entry: Entry) -> dict[str, Any]:
 def _short(value: Any) -> str | None:
     if value is None:
         return None
-    text = ", ".join(f"{name}: {json.dumps(one, ensure_ascii=False)}" for name, one in value.items())
-    return text if len(text) <= _MOST_CHARS else text[:_MOST_CHARS] + "…"
+    text = ", ".join(f"{name}: {json.dumps(item, ensure_ascii=False)}" for name, item in value.items())
+    return text if len(text) <= _MAX_CHARS else text[:_MAX_CHARS] + "…"

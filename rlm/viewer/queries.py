@@ -1,7 +1,7 @@
-"""What the page asks of one run: its events as a skeleton, some of them whole, what it began with and how it ended.
+"""The queries of the page for one run: its events without texts, some complete events, its start and its ending.
 
-A skeleton has no texts: they are read, and sent, when somebody looks at them. SQLite leaves them out, and the rest goes
-to the page as it is on record, so that a run of many thousand events is not taken apart and put together here.
+The skeleton of a run is its events without texts, which are sent when they are displayed. SQLite removes them from the
+stored JSON, and the rest is sent as it is, so that thousands of events need not be parsed and serialized here.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..traces import RunRecord
 
-WHOLE = 200
-"""At most so many events are sent whole in one answer."""
+MAX_WHOLE = 200
+"""The maximum number of complete events in one response."""
 
 _TEXTS = {
     "model_asked": ("turns", "system"),
@@ -22,17 +22,17 @@ _TEXTS = {
     "call_started": ("arguments", "preview"),
     "call_ended": ("answer",),
 }
-"""The texts of the commonest kinds, and those of all others."""
+"""The texts in events of the most frequent kinds."""
 
 _OTHER_TEXTS = (
     *("output", "text", "told", "prompt", "message", "problems", "remarks", "result"),
     *("added", "changed", "removed", "recorded", "now"),
 )
-_MOST_DESCENDANTS = 2_000
+_MAX_DESCENDANTS = 2_000
 
 
-def _headed(name: str) -> str:
-    """SQL for an event of which only the iteration and the beginning of one text are sent."""
+def _with_head(name: str) -> str:
+    """Return SQL for an event with only its iteration and the beginning of one text."""
     head = f"json_extract(meta, '$.{name}.head', '$.{name}')"
     return (
         f"""'{{"iteration":' || coalesce(json_extract(meta, '$.iteration'), 'null') || ',"head":' || {head} || '}}'"""
@@ -40,19 +40,19 @@ def _headed(name: str) -> str:
 
 
 def _without(names: Iterable[str]) -> str:
-    """SQL for an event without some of its texts."""
+    """Return SQL for an event without some of its texts."""
     paths = ", ".join(f"'$.{name}'" for name in names)
     return f"json_remove(meta, {paths})"
 
 
-# What begins and ends a run is in its summary, and may be nested deeper than SQLite reads. `json_extract` with two
-# paths gives JSON and not a decoded text: there may be half a surrogate pair in it, which SQLite cannot hand over.
+# The start and the end of a run are in its summary, and may be nested deeper than SQLite reads. `json_extract` with two
+# paths returns JSON, not a decoded text: SQLite cannot return text with a lone surrogate.
 _CASES = {
     **{kind: _without(names) for kind, names in _TEXTS.items()},
     **dict.fromkeys(("iteration_started", "budget"), "meta"),
     **dict.fromkeys(("run_started", "run_ended"), "'{}'"),
-    "cell_started": _headed("code"),
-    "history": _headed("reasoning"),
+    "cell_started": _with_head("code"),
+    "history": _with_head("reasoning"),
 }
 _SKELETON = (
     "SELECT '[' || sequence || ',' || coalesce(parent, 'null') || ',' || json_quote(kind) || ',' || time || ',' || "
@@ -63,24 +63,24 @@ _SKELETON = (
 
 
 def skeleton(run: RunRecord, after: int = 0) -> str:
-    """The events after a sequence number, as JSON: a list of `[sequence, parent, kind, time, data]`."""
+    """Return the events after a sequence number as JSON: a list of `[sequence, parent, kind, time, data]`."""
     rows = run.file.query(_SKELETON, (run.number, after))
     return f"[{','.join([row[0] for row in rows])}]"
 
 
 def whole(run: RunRecord, sequences: Iterable[int]) -> list[list[Any]]:
-    """These events, whole; long texts are references."""
-    wanted = sorted(set(sequences))[:WHOLE]
+    """Return complete events by sequence number; long texts are references."""
+    wanted = sorted(set(sequences))[:MAX_WHOLE]
     rows = run.file.query(
         "SELECT sequence, parent, kind, time, meta FROM events "
         f"WHERE run = ? AND sequence IN ({', '.join('?' * len(wanted))}) ORDER BY sequence",
         (run.number, *wanted),
     )
-    return [[*row[:4], _small(row[2], json.loads(row[4]))] for row in map(tuple, rows)]
+    return [[*row[:4], _without_history(row[2], json.loads(row[4]))] for row in map(tuple, rows)]
 
 
 def variables(run: RunRecord, after: int, until: int) -> list[list[Any]]:
-    """What cells did to the variables: the events of it in a part of the run."""
+    """Return the events of one part of the run that changed variables."""
     rows = run.file.query(
         "SELECT sequence, parent, kind, time, meta FROM events "
         "WHERE run = ? AND sequence > ? AND sequence <= ? AND kind = 'variables' ORDER BY sequence",
@@ -90,56 +90,56 @@ def variables(run: RunRecord, after: int, until: int) -> list[list[Any]]:
 
 
 def summary(run: RunRecord) -> dict[str, Any]:
-    """What a run began with, and how it ended; long texts are references."""
+    """Return the start and the ending of a run; long texts are references."""
     ended = run.events(kinds=["run_ended"])
-    data = _small("run_ended", ended[-1].data) if ended else {}
+    data = _without_history("run_ended", ended[-1].data) if ended else {}
     return {
         "run": run.to_dict(),
         "beginning": run.beginning,
         "ending": data,
-        "places": _places(run, data.get("result")),
-        "descendants": [one.to_dict() for one in descendants(run)],
+        "set_at": _set_at(run, data.get("result")),
+        "descendants": [descendant.to_dict() for descendant in descendants(run)],
     }
 
 
 def descendants(run: RunRecord) -> list[RunRecord]:
-    """The runs under this one, parents before their children."""
-    found = list(run.children)
-    for one in found:  # grows while it is read
-        if len(found) >= _MOST_DESCENDANTS:
+    """Return the child runs of a run and their child runs, parents first."""
+    runs = list(run.children)
+    for descendant in runs:  # the list grows during the iteration
+        if len(runs) >= _MAX_DESCENDANTS:
             break
-        found += one.children
-    return found[:_MOST_DESCENDANTS]
+        runs += descendant.children
+    return runs[:_MAX_DESCENDANTS]
 
 
-def body(run: RunRecord, digest: str, start: int, end: int) -> dict[str, Any]:
-    """A part of a text by its hash. Raises `traces.bodies.Missing`."""
-    found = run.blob(digest, end + 1)
-    more = len(found) > end
-    if isinstance(found, bytes):
-        return {"kind": "bytes", "start": start, "text": repr(found[start:end]), "more": more}
-    return {"kind": "text", "start": start, "text": found[start:end], "more": more}
+def blob(run: RunRecord, digest: str, start: int, end: int) -> dict[str, Any]:
+    """Return a part of a text by its hash. Raises `traces.blobs.BlobNotFound`."""
+    value = run.blob(digest, end + 1)
+    more = len(value) > end
+    if isinstance(value, bytes):
+        return {"kind": "bytes", "start": start, "text": repr(value[start:end]), "more": more}
+    return {"kind": "text", "start": start, "text": value[start:end], "more": more}
 
 
-def _small(kind: str, data: dict[str, Any]) -> dict[str, Any]:
-    """An event without the history in its result: the iterations have it."""
+def _without_history(kind: str, data: dict[str, Any]) -> dict[str, Any]:
+    """Return the data of an event without the history of a result, which repeats the iterations."""
     result = data.get("result")
     if kind == "run_ended" and isinstance(result, dict):
         return {**data, "result": {name: value for name, value in result.items() if name != "history"}}
     return data
 
 
-def _places(run: RunRecord, result: Any) -> dict[str, int]:
-    """The iteration that last set each variable in which an output was seen."""
+def _set_at(run: RunRecord, result: Any) -> dict[str, int]:
+    """Return the iteration that last set each variable that is evidence for an output."""
     evidence = result.get("evidence") if isinstance(result, dict) else None
     if not isinstance(evidence, list):
         return {}
-    named = [one.get("variable") for one in evidence if isinstance(one, dict)]
-    wanted = {name for name in named if isinstance(name, str)}
-    found: dict[str, int] = {}
+    variables = [item.get("variable") for item in evidence if isinstance(item, dict)]
+    wanted = {name for name in variables if isinstance(name, str)}
+    iterations: dict[str, int] = {}
     for event in run.events(kinds=["variables"]) if wanted else ():
         number = event.data.get("iteration")
         if isinstance(number, int):
-            touched = {*(event.data.get("added") or {}), *(event.data.get("changed") or {})}
-            found.update(dict.fromkeys(wanted & touched, number))
-    return found
+            set_here = {*(event.data.get("added") or {}), *(event.data.get("changed") or {})}
+            iterations.update(dict.fromkeys(wanted & set_here, number))
+    return iterations

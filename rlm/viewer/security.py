@@ -1,14 +1,15 @@
-"""Who may ask: this page, in a browser on this machine, or elsewhere with the token. Everything else is refused.
+"""Refusal of requests that do not come from this page, in a browser on this machine or elsewhere with the token.
 
-Covers: pages of other sites that send requests here (`Origin`, `Sec-Fetch-Site`), names that are made to point here
-(`Host`), methods that write, framing, and anything in a trace that would want to run or to load something.
-Does not cover: other users of this machine, who can reach its loopback addresses too.
+Covered: requests by pages of other sites (`Origin`, `Sec-Fetch-Site`), DNS rebinding (`Host`), methods that write,
+framing, and content of a trace that would run or load something (content security policy).
+Not covered: other users of this machine, who can reach its loopback addresses too.
 """
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
@@ -38,25 +39,28 @@ HEADERS = {
     "cache-control": "no-store",
 }
 
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{1,5})?")
+"""An IPv6 address in brackets or a name, and a port. Anything else is malformed: user names, zones, text after `]`."""
+
 Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Callable[..., Awaitable[Any]], Callable[..., Awaitable[None]]], Awaitable[None]]
 
 
 @dataclass(frozen=True)
 class Guard:
-    """An ASGI application around another one: refuses what it should not answer, and adds the headers."""
+    """An ASGI application that wraps another one: it refuses requests, and adds the security headers to responses."""
 
     app: App
     hosts: frozenset[str] = frozenset()
-    """Names by which this server may be called, besides loopback addresses; `*` is any address given as a number."""
+    """Allowed names in `Host` besides loopback addresses; `*` stands for any numeric address."""
 
     token: str | None = None
-    """What the path has to begin with."""
+    """The required first part of the path."""
 
     async def __call__(
         self, scope: Scope, receive: Callable[..., Awaitable[Any]], send: Callable[..., Awaitable[None]]
     ) -> None:
-        """Answer one request."""
+        """Handle one request."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
@@ -66,12 +70,15 @@ class Guard:
 
         async def send_with_headers(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                ours = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-                names = {name for name, _ in ours} | {b"server"}
-                message["headers"] = [one for one in message.get("headers", ()) if one[0].lower() not in names] + ours
+                added = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                names = {name for name, _ in added} | {b"server"}
+                kept = [(name, value) for name, value in message.get("headers", ()) if name.lower() not in names]
+                message["headers"] = kept + added
             await send(message)
 
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        headers: dict[str, list[str]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
         refusal = self._refusal(scope, headers)
         if refusal is not None:
             await _answer(send_with_headers, *refusal)
@@ -81,44 +88,47 @@ class Guard:
             scope = {**scope, "path": inner, "raw_path": inner.encode()}
         await self.app(scope, receive, send_with_headers)
 
-    def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
+    def _refusal(self, scope: Scope, headers: dict[str, list[str]]) -> tuple[int, str] | None:
         if scope["method"] not in ("GET", "HEAD"):
             return 405, "Only GET and HEAD: nothing here can be changed."
-        host = headers.get("host", "")
-        if not self._known(host):
-            return 421, "This server is not called that."
-        origin = headers.get("origin")
-        if origin is not None and origin != f"http://{host}":
-            return 403, "Only this server's own page may ask."
-        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _is_navigation(headers):
-            return 403, "Only this server's own page may ask."
+        hosts = headers.get("host", [])
+        if len(hosts) != 1 or not self._allows(host_name(hosts[0])):
+            return 421, "This server does not answer to this name."
+        if any(origin != f"http://{hosts[0]}" for origin in headers.get("origin", ())):
+            return 403, "Requests by other pages are refused."
+        sites = headers.get("sec-fetch-site", ())
+        if any(site in ("cross-site", "same-site") for site in sites) and not _is_navigation(headers):
+            return 403, "Requests by other pages are refused."
         if self.token is not None:
             given = scope["path"].split("/")[1]
             if not hmac.compare_digest(given.encode("utf-8", "surrogatepass"), self.token.encode()):
-                return 404, "The address needs its token: use the one that was printed."
+                return 404, "The address lacks its token: use the address that was printed."
         return None
 
-    def _known(self, host: str) -> bool:
-        name = host_name(host)
+    def _allows(self, name: str) -> bool:
         if name in self.hosts or is_loopback(name):
             return True
         return "*" in self.hosts and is_address(name)
 
 
 def host_name(host: str) -> str:
-    """The name in a `Host` header, without the port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.rpartition(":")[0].lower() if ":" in host else host.lower()
+    """Return the name in a `Host` header in lower case, without the port; empty if the header is malformed."""
+    match = _HOST.fullmatch(host)
+    if match is None:
+        return ""
+    address, name = match.groups()
+    if address is not None:
+        return address.lower() if is_address(address) else ""
+    return name.lower()
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a name can mean only this machine."""
+    """Return whether a name always means this machine."""
     return name == "localhost" or (is_address(name) and ipaddress.ip_address(name).is_loopback)
 
 
 def is_address(name: str) -> bool:
-    """Whether a name is an address in numbers: no other site can make one point here."""
+    """Return whether a name is a numeric address: no other site can make one point to this machine."""
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -126,9 +136,9 @@ def is_address(name: str) -> bool:
     return True
 
 
-def _is_navigation(headers: dict[str, str]) -> bool:
-    """A link that somebody clicked: the page opens, and its address gives nothing to the other site."""
-    return headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+def _is_navigation(headers: dict[str, list[str]]) -> bool:
+    """Return whether the user followed a link: the page opens, and the other site learns nothing from it."""
+    return headers.get("sec-fetch-mode") == ["navigate"] and headers.get("sec-fetch-dest") == ["document"]
 
 
 async def _answer(send: Callable[..., Awaitable[None]], status: int, text: str) -> None:

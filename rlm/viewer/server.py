@@ -1,4 +1,4 @@
-"""Serving the page: on a socket of its own, until Ctrl-C."""
+"""The server of the page, on its own socket, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ANY = ("0.0.0.0", "::")
 
 @dataclass(frozen=True)
 class Server:
-    """A server that listens, and answers once `run` is called."""
+    """A server whose socket listens; `run` starts to answer."""
 
     listener: socket.socket
     address: str
-    """What to open in a browser; the token is in it, where there is one."""
+    """The address to open in a browser, with the token if there is one."""
 
     open_to_others: bool
     uvicorn: Any
@@ -32,7 +32,7 @@ class Server:
         try:
             self.uvicorn.run(sockets=[self.listener])
         except KeyboardInterrupt:
-            pass  # that is how it ends
+            pass
 
     def stop(self) -> None:
         """End `run`, from another thread."""
@@ -42,9 +42,9 @@ class Server:
 def make_server(
     home: Path | str | None = None, *, host: str = "127.0.0.1", port: int = 0, log: Path | None = None
 ) -> Server:
-    """Listen; port 0 is any free one. Raises `OSError` where that is not possible.
+    """Listen on a port; 0 means any free one. Raises `OSError` if that fails.
 
-    With the `log` of an evaluation, the page has its table.
+    With the `log` of an evaluation, the page shows its table.
     """
     import uvicorn
 
@@ -70,7 +70,7 @@ def make_server(
 
 
 def open_browser(address: str) -> bool:
-    """Open the address, if there is a screen to open it on."""
+    """Open the address in a browser if there is a display; return whether it was opened."""
     if not has_display():
         return False
     import webbrowser
@@ -79,7 +79,7 @@ def open_browser(address: str) -> bool:
 
 
 def has_display(environment: Callable[[str], str | None] = os.environ.get) -> bool:
-    """Whether a browser window would be seen by whoever started this."""
+    """Return whether the user of this process would see a browser window."""
     if environment("SSH_CONNECTION") or environment("SSH_TTY"):
         return False
     return sys.platform == "darwin" or bool(environment("DISPLAY") or environment("WAYLAND_DISPLAY"))

@@ -1,12 +1,12 @@
 // The page: which part of it is meant by the address, and what the keys do.
 
-import { ComparePage } from "./compare.js";
-import { h } from "./dom.js";
-import { RunPage } from "./run.js";
-import { RunsPage } from "./runs.js";
-import { EmbeddedSource, ServerSource } from "./source.js";
-import { SuitePage } from "./suite.js";
-import { shown } from "./text.js";
+import { ComparePage } from "./pages/compare_page.js";
+import { h } from "./lib/dom.js";
+import { RunPage } from "./pages/run_page.js";
+import { RunsPage } from "./pages/runs_page.js";
+import { EmbeddedSource, ServerSource } from "./lib/data_source.js";
+import { SuitePage } from "./pages/evaluation_page.js";
+import { shown } from "./lib/untrusted_text.js";
 
 const HELP = [
   ["j  k", "next, previous"],

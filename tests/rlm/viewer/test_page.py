@@ -313,7 +313,7 @@ async def test_a_run_of_very_many_events_is_a_skeleton(tab: Any, address: str) -
     await page.goto(f"{address}#/run/{'1' * 12}")
     await expect(page.locator(".pane h2")).to_have_text("Iteration 1")
     assert await page.evaluate("document.querySelectorAll('*').length") < 1_500
-    assert not any("/bodies/" in one for one in tab.asked if "start=0" not in one)
+    assert not any("/blobs/" in one for one in tab.asked if "start=0" not in one)
     await page.keyboard.press("G")
     await expect(page.locator(".pane h2")).to_have_text("Iteration 1000")
     await expect(page.locator("[data-step='1000']")).to_be_visible()

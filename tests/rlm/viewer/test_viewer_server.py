@@ -19,8 +19,8 @@ from conftest import serve
 from viewer_traces import ended, iteration, started, tell
 
 from rlm.traces import UnknownRun
-from rlm.viewer.bundle import STATIC
-from rlm.viewer.run_cache import Shelf
+from rlm.viewer.bundle import STATIC, STYLES
+from rlm.viewer.run_cache import RunCache
 from rlm.viewer.security import host_name, is_loopback
 from rlm.viewer.server import has_display, make_server
 
@@ -62,7 +62,7 @@ def get(place: str, path: str) -> Any:
 
 
 def test_every_answer_carries_the_policy(place: str) -> None:
-    for path in ("/", "/static/app.js", "/api/runs", "/nothing", "/api/runs/nothing"):
+    for path in ("/", "/static/page.js", "/api/runs", "/nothing", "/api/runs/nothing"):
         _, headers, _ = ask(place, path)
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy
@@ -82,12 +82,30 @@ def test_nothing_can_be_written(place: str, method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "192.168.0.1", ""]
+    "host",
+    [
+        *("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "192.168.0.1", ""),
+        *("[::1].evil.example", "[::1]evil", "[::1", "[localhost]", "[127.0.0.1]:80:80", "[::1%25eth0]", "::1"),
+        *("localhost:evil", "localhost:80:80", "localhost:", "localhost:123456", "user@localhost", "localhost/x"),
+        *("localhost,evil.example", "local host", "localhost.", "127.1", "0x7f.1", "2130706433"),
+    ],
 )
 def test_other_names_are_refused(place: str, host: str) -> None:
     status, _, body = ask(place, "/api/runs", Host=host)
     assert status == 421
     assert b"runs" not in body
+
+
+def test_two_names_in_one_request_are_refused(place: str) -> None:
+    at = urlsplit(place)
+    with socket.create_connection((str(at.hostname), at.port or 0), timeout=60) as connection:
+        request = f"GET /api/runs HTTP/1.1\r\nHost: evil.example\r\nHost: {at.netloc}\r\nConnection: close\r\n\r\n"
+        connection.sendall(request.encode())
+        with connection.makefile("rb") as answer:
+            status = answer.readline()
+            rest = answer.read()
+    assert status.split()[1] in (b"400", b"421")
+    assert RUN.encode() not in rest
 
 
 def test_its_own_names_are_known(place: str) -> None:
@@ -108,7 +126,9 @@ def test_other_pages_are_refused(place: str) -> None:
     assert ask(place, "/", **link, Sec_Fetch_Dest="iframe")[0] == 403
 
 
-@pytest.mark.parametrize("name", ["..%2f..%2fguard.py", "../app.py", "%2e%2e/app.py", "nothing.js", ""])
+@pytest.mark.parametrize(
+    "name", ["..%2f..%2fsecurity.py", "../app.py", "%2e%2e/app.py", "app.js", "lib/dom.js", "nothing.js", ""]
+)
 def test_only_its_own_files_are_served(place: str, name: str) -> None:
     status, _, body = ask(place, f"/static/{name}")
     assert status == 404
@@ -125,13 +145,13 @@ def test_a_skeleton_has_no_texts_and_whole_events_have_references(place: str) ->
     (found,) = get(place, f"/api/runs/{RUN}/whole?only={sequence}")
     reference = found[4]["output"]
     assert reference["size"] == 1300
-    body = get(place, f"/api/runs/{RUN}/bodies/{reference['$body']}?start=5&end=13")
+    body = get(place, f"/api/runs/{RUN}/blobs/{reference['$body']}?start=5&end=13")
     assert body == {"kind": "text", "start": 5, "text": "\ud800 and \U0001f600 ", "more": True}
     assert get(place, f"/api/runs/{RUN}/events?after={events[-1][0]}")["events"] == []
 
 
 def test_what_is_not_there_is_a_problem_in_words(place: str) -> None:
-    for path in ("/api/runs/zzz", f"/api/runs/{RUN}/bodies/zzz", f"/api/runs/{RUN}/bodies/{'0' * 40}", "/api/zzz"):
+    for path in ("/api/runs/zzz", f"/api/runs/{RUN}/blobs/zzz", f"/api/runs/{RUN}/blobs/{'0' * 40}", "/api/zzz"):
         status, _, body = ask(place, path)
         assert status == 404
         assert json.loads(body)["problem"]
@@ -149,14 +169,14 @@ def test_other_machines_need_the_token(home: Path) -> None:
         assert len(token) >= 32
         assert get(local, f"/{token}/api/runs")["runs"]
         assert b"static/page.js" in ask(local, f"/{token}/")[2]
-        assert ask(local, f"/{token}/static/app.js")[0] == 200
+        assert ask(local, f"/{token}/static/page.js")[0] == 200
         for path in (
             "/",
             "/api/runs",
             f"/{token[:-1]}/api/runs",
             f"/{token}x/api/runs",
             "//api/runs",
-            "/static/app.js",
+            "/static/page.js",
         ):
             status, _, body = ask(local, path)
             assert status == 404, path
@@ -178,7 +198,7 @@ def test_a_port_that_is_taken_is_said(home: Path) -> None:
 
 
 def test_names_are_read_without_their_ports() -> None:
-    assert [host_name(one) for one in ("a:1", "[::1]:2", "A", "::1")] == ["a", "::1", "a", ":"]
+    assert [host_name(one) for one in ("a:1", "[::1]:2", "A", "::1", "[::1]x", "a:b")] == ["a", "::1", "a", "", "", ""]
     assert [is_loopback(one) for one in ("localhost", "127.9.9.9", "::1", "10.0.0.1", "localhost.")] == [
         *(True, True, True, False, False)
     ]
@@ -194,25 +214,38 @@ def test_all_modules_are_sent_as_one(place: str) -> None:
     assert re.findall(rb'src="([^"]+)"', page) == [b"static/page.js"]
     _, headers, script = ask(place, "/static/page.js")
     assert headers["content-type"] == "text/javascript; charset=utf-8"
-    for path in STATIC.glob("*.js"):
-        assert f"const from_{path.stem} = ".encode() in script
+    modules = {path.relative_to(STATIC).with_suffix("").as_posix() for path in STATIC.rglob("*.js")}
+    assert set(re.findall(r"^const from_(\w+) = ", script.decode(), re.MULTILINE)) == {
+        module.replace("/", "_") for module in modules
+    }
+    assert len(modules) > 30
     assert not re.search(rb"^(import|export)\b", script, re.MULTILINE)
 
 
+def test_all_style_sheets_are_sent_as_one(place: str) -> None:
+    _, _, page = ask(place, "/")
+    assert b'href="static/page.css"' in page
+    _, headers, style = ask(place, "/static/page.css")
+    assert headers["content-type"] == "text/css; charset=utf-8"
+    assert sorted(STYLES) == sorted(path.stem for path in (STATIC / "css").iterdir())
+    for path in (STATIC / "css").iterdir():
+        assert path.read_bytes() in style
+
+
 def test_no_script_of_the_page_reads_markup() -> None:
-    for path in STATIC.glob("*.js"):
+    for path in STATIC.rglob("*.js"):
         forbidden = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|setHTML"
         assert not re.search(forbidden, path.read_text(encoding="utf-8")), path.name
 
 
 def test_a_run_that_is_no_longer_there_is_not_shown(home: Path, tmp_path: Path) -> None:
     shutil.copytree(home, tmp_path / "copy")
-    shelf = Shelf(tmp_path / "copy")
-    assert shelf.run(RUN).id == RUN
+    cache = RunCache(tmp_path / "copy")
+    assert cache.run(RUN).id == RUN
     shutil.rmtree(tmp_path / "copy" / "traces")
     with pytest.raises(UnknownRun):
-        shelf.run(RUN)
-    assert len(shelf.runs()) == 0
+        cache.run(RUN)
+    assert len(cache.runs()) == 0
 
 
 def test_a_damaged_trace_is_a_problem_in_words(home: Path, tmp_path: Path) -> None:

@@ -1,0 +1,141 @@
+// One iteration, whole: reasoning, code, output, variables, calls, and what the model read and wrote.
+
+import { codeBlock, fold, textBlock } from "./text_block.js";
+import { callList } from "./host_calls.js";
+import { h } from "../lib/dom.js";
+import { count, dollars, plural, seconds } from "../lib/format.js";
+import { cached, usedByIteration } from "../lib/run_model.js";
+import { figures, section } from "./sections.js";
+import { sizeOf } from "../lib/data_source.js";
+import { shown } from "../lib/untrusted_text.js";
+import { valueOf } from "./value_view.js";
+import { variableDiff } from "./variable_changes.js";
+
+function promptFold(source, id, ask, data) {
+  if (!data) return null;
+  const turns = data.turns ?? [];
+  const size = turns.reduce((sum, turn) => sum + sizeOf(turn?.[1]), 0);
+  const label = ["Prompt", h("span", { class: "muted" }, ` ${ask.model ?? ""} · ${count(size)} characters added`)];
+  return fold(label, async () =>
+    [
+      data.kept
+        ? h("p", { class: "muted" }, `The ${plural(data.kept, "turn")} before these are those of earlier iterations.`)
+        : null,
+      data.system ? fold("System prompt", () => textBlock(source, id, data.system, { kind: "prose" })) : null,
+      ...(await Promise.all(
+        turns.map(async ([role, text]) =>
+          h(
+            "div",
+            { class: `turn ${role === "assistant" ? "assistant" : "user"}` },
+            h("p", { class: "turn-role" }, shown(String(role))),
+            await textBlock(source, id, text, { kind: "prose" }),
+          ),
+        ),
+      )),
+    ].filter(Boolean),
+  );
+}
+
+export async function iterationDetail(source, model, number, { variables, span, variable }) {
+  const one = model.byNumber.get(number);
+  if (!one) return h("div", { class: "detail" }, h("p", { class: "muted" }, `There is no iteration ${number}.`));
+  const main = one.asks.filter((ask) => ask.role === "main");
+  const sequences = [
+    one.cell?.sequence,
+    one.cell?.end,
+    one.history,
+    one.differs,
+    ...main.flatMap((ask) => [ask.asked, ask.answered]),
+  ];
+  const found = await source.whole(model.id, sequences);
+  const id = model.id;
+  const started = found.get(one.cell?.sequence) ?? {};
+  const ended = found.get(one.cell?.end) ?? {};
+  const history = found.get(one.history) ?? {};
+  const answered = found.get(main.at(-1)?.answered) ?? {};
+  const failed = main.filter((ask) => ask.error).map((ask) => found.get(ask.answered));
+  const [reasoning, code, output, diff] = await Promise.all([
+    history.reasoning ? textBlock(source, id, history.reasoning, { kind: "prose", label: "Reasoning" }) : null,
+    one.cell ? codeBlock(source, id, started.code, ended.error?.line) : null,
+    one.cell?.ended && (sizeOf(ended.output) || span)
+      ? textBlock(source, id, ended.output, { kind: one.cell.ok ? "out" : "out bad", span, label: "Output" })
+      : null,
+    one.variables === null ? null : variableDiff(variables, number, one.variables, variable),
+  ]);
+  const spent = usedByIteration(model, one);
+  const asking = main.reduce((sum, ask) => sum + (ask.seconds ?? 0), 0);
+  const state = !one.cell
+    ? one.history === null
+      ? model.live
+        ? "waiting for the model"
+        : "the record ends here"
+      : "no code in the reply"
+    : !one.cell.ended
+      ? model.live
+        ? "running"
+        : "the record ends here"
+      : one.cell.ok
+        ? null
+        : one.cell.limit
+          ? String(one.cell.limit)
+          : ended.error
+            ? String(ended.error.name ?? "error")
+            : "error";
+  return h(
+    "div",
+    { class: "detail" },
+    h(
+      "div",
+      { class: "detail-head" },
+      h("h2", {}, `Iteration ${number}`),
+      state && h("span", { class: `state ${one.cell?.ok === false ? "bad" : "waiting"}` }, shown(state)),
+      figures(
+        ["model", asking ? seconds(asking) : null],
+        ["answer", cached(main) || null],
+        ["cell", one.cell?.ended ? seconds(one.cell.seconds) : null],
+        ["tokens", spent.total.tokens ? count(spent.total.tokens) : null],
+        ["cost", dollars(spent.total.cost)],
+      ),
+    ),
+    failed.map(
+      (data) =>
+        data &&
+        h(
+          "p",
+          { class: "problem" },
+          shown(`The model could not be asked (${data.error_kind}): `),
+          valueOf(source, id, data.message),
+        ),
+    ),
+    section("Reasoning", reasoning),
+    section("Code", code),
+    one.cell?.ended && section("Output", output ?? h("p", { class: "muted" }, "It printed nothing.")),
+    !one.cell &&
+      one.history !== null &&
+      answered.text !== undefined &&
+      section("Reply", await textBlock(source, id, answered.text, { kind: "prose" })),
+    one.differs !== null && section("Replay", replayed(source, id, found.get(one.differs))),
+    section("Variables", diff),
+    one.calls.length ? section(`Host calls`, callList(source, model, one.calls)) : null,
+    section(
+      "What the model read and wrote",
+      ...main.map((ask) => promptFold(source, id, ask, found.get(ask.asked))),
+      answered.text !== undefined &&
+        fold(["Reply", h("span", { class: "muted" }, ` ${count(sizeOf(answered.text))} characters`)], () =>
+          textBlock(source, id, answered.text, { kind: "prose" }),
+        ),
+      history.told !== undefined &&
+        fold(["Told afterwards", h("span", { class: "muted" }, ` ${count(sizeOf(history.told))} characters`)], () =>
+          textBlock(source, id, history.told, { kind: "prose" }),
+        ),
+    ),
+  );
+}
+
+function replayed(source, id, data) {
+  return [
+    h("p", { class: "problem" }, "This cell printed something else than the first time."),
+    fold("What was recorded", () => textBlock(source, id, data?.recorded)),
+    fold("What it printed now", () => textBlock(source, id, data?.now)),
+  ];
+}

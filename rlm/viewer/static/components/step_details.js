@@ -1,0 +1,133 @@
+// The other steps of a run, whole: where it started, the trigger, an attempt at an extraction.
+
+import { fold, textBlock } from "./text_block.js";
+import { h } from "../lib/dom.js";
+import { clock, count, dollars, plural, seconds } from "../lib/format.js";
+import { facts, figures, section } from "./sections.js";
+import { sizeOf } from "../lib/data_source.js";
+import { line, shown } from "../lib/untrusted_text.js";
+import { valueOf } from "./value_view.js";
+
+export async function startDetail(source, model) {
+  const { beginning } = model.summary;
+  const signature = beginning.signature ?? {};
+  const id = model.id;
+  const inputs = Object.entries(beginning.inputs ?? {}).map(([name, one]) =>
+    h(
+      "div",
+      { class: "input" },
+      h(
+        "p",
+        { class: "input-head" },
+        h("code", {}, shown(name)),
+        h(
+          "span",
+          { class: "muted" },
+          ` ${one?.type ?? ""}`,
+          one?.size === undefined
+            ? ""
+            : `, ${count(one.size)} ${one.kind === "text" ? "characters" : one.kind === "bytes" ? "bytes" : "items"}`,
+        ),
+      ),
+      one?.note && h("p", { class: "muted" }, shown(String(one.note))),
+      sizeOf(one?.value) > 400
+        ? fold("Show the beginning", () => textBlock(source, id, one.value, { label: name }))
+        : h("div", { class: "input-value" }, valueOf(source, id, one?.value)),
+    ),
+  );
+  const instructions = signature.instructions
+    ? await textBlock(source, id, signature.instructions, { kind: "prose", label: "Instructions" })
+    : null;
+  const { task } = beginning;
+  return h(
+    "div",
+    { class: "detail" },
+    h(
+      "div",
+      { class: "detail-head" },
+      h("h2", {}, "Start"),
+      figures(["at", clock(model.run.started)], ["took", seconds(model.run.duration)]),
+    ),
+    section(
+      "Task",
+      instructions,
+      figures(["inputs", (signature.inputs ?? []).join(", ")], ["outputs", (signature.outputs ?? []).join(", ")]),
+      signature.schema && fold("Schema of the outputs", () => valueOf(source, id, signature.schema)),
+      task?.text && fold(["Task file ", h("code", {}, line(task.path, 80))], () => textBlock(source, id, task.text)),
+    ),
+    section("Inputs", inputs.length ? inputs : null),
+    section("Models", facts(source, id, beginning.models)),
+    section("Limits", facts(source, id, beginning.trigger)),
+    section("Settings", facts(source, id, beginning.settings)),
+  );
+}
+
+export async function triggerDetail(source, model) {
+  const { trigger } = model;
+  const before = model.budgets.filter((one) => one.time <= trigger.time).at(-1) ?? {};
+  const spent = {
+    iterations: before.iterations,
+    "LLM calls": before.llm_calls,
+    tokens: before.tokens,
+    "cost in USD": before.cost_usd,
+  };
+  return h(
+    "div",
+    { class: "detail" },
+    h("div", { class: "detail-head" }, h("h2", {}, "Trigger"), figures(["after", seconds(trigger.time - model.begin)])),
+    section("Why", h("p", { class: "lead" }, valueOf(source, model.id, trigger.reason))),
+    section("The limit", facts(source, model.id, trigger.data)),
+    section("Used until then", facts(source, model.id, spent)),
+    h(
+      "p",
+      { class: "muted" },
+      "From here on no code ran: the outputs were extracted from the history and the variables.",
+    ),
+  );
+}
+
+export async function attemptDetail(source, model, number) {
+  const attempt = model.attempts.find((one) => one.number === number);
+  const data = (await source.whole(model.id, [attempt.sequence])).get(attempt.sequence) ?? {};
+  const ask = model.extractionAsks[model.attempts.indexOf(attempt)] ?? {};
+  const problems = data.problems ?? [];
+  return h(
+    "div",
+    { class: "detail" },
+    h(
+      "div",
+      { class: "detail-head" },
+      h("h2", {}, `Extraction, attempt ${number}`),
+      h(
+        "span",
+        { class: `state ${problems.length ? "bad" : "good"}` },
+        problems.length ? plural(problems.length, "problem") : "accepted",
+      ),
+      figures(
+        ["model", ask.seconds ? seconds(ask.seconds) : null],
+        ["answer", ask.cached ? "cached" : null],
+        ["tokens", ask.tokensIn ? count(ask.tokensIn + ask.tokensOut) : null],
+        ["cost", dollars(ask.cost)],
+      ),
+    ),
+    problems.length
+      ? section(
+          "Problems",
+          h(
+            "ul",
+            { class: "problems" },
+            problems.map((one) =>
+              h("li", {}, h("code", {}, shown(String(one.path || "/"))), " ", valueOf(source, model.id, one.message)),
+            ),
+          ),
+        )
+      : null,
+    section("Answer of the model", await textBlock(source, model.id, data.text, { kind: "json", label: "Raw text" })),
+    section(
+      "Prompt",
+      fold([`${count(sizeOf(data.prompt))} characters`], () =>
+        textBlock(source, model.id, data.prompt, { kind: "prose" }),
+      ),
+    ),
+  );
+}

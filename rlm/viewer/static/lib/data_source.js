@@ -1,0 +1,128 @@
+// Where the page's data comes from: this server, or the file that the page is in.
+
+import { indexOf } from "./untrusted_text.js";
+
+const PIECE = 1000000;
+
+export class ServerSource {
+  embedded = false;
+  #blobs = new Map();
+
+  async #get(path) {
+    const answer = await fetch(`api/${path}`);
+    const data = await answer.json().catch(() => ({ problem: `the server answered ${answer.status}` }));
+    if (!answer.ok) throw new Error(data.problem ?? `the server answered ${answer.status}`);
+    return data;
+  }
+
+  runs() {
+    return this.#get("runs");
+  }
+
+  summary(id) {
+    return this.#get(`runs/${encodeURIComponent(id)}`);
+  }
+
+  events(id, after) {
+    return this.#get(`runs/${encodeURIComponent(id)}/events?after=${after}`);
+  }
+
+  async whole(id, sequences) {
+    const wanted = sequences.filter((one) => Number.isInteger(one));
+    if (!wanted.length) return new Map();
+    const found = await this.#get(`runs/${encodeURIComponent(id)}/whole?only=${wanted.join(",")}`);
+    return new Map(found.map((event) => [event[0], event[4]]));
+  }
+
+  variables(id, after, until) {
+    return this.#get(`runs/${encodeURIComponent(id)}/variables?after=${after}&until=${until}`);
+  }
+
+  blob(id, digest, start, end) {
+    const key = `${digest}:${start}:${end}`;
+    if (!this.#blobs.has(key)) {
+      if (this.#blobs.size > 300) this.#blobs.clear();
+      const path = `runs/${encodeURIComponent(id)}/blobs/${encodeURIComponent(digest)}?start=${start}&end=${end}`;
+      this.#blobs.set(key, this.#get(path));
+    }
+    return this.#blobs.get(key);
+  }
+
+  evaluation() {
+    return this.#get("eval");
+  }
+
+  compare(first, second) {
+    return this.#get(`compare/${encodeURIComponent(first)}/${encodeURIComponent(second)}`);
+  }
+}
+
+export class EmbeddedSource {
+  embedded = true;
+
+  constructor(data) {
+    this.data = data;
+    this.root = data.root;
+  }
+
+  #run(id) {
+    const run = Object.hasOwn(this.data.runs, id) ? this.data.runs[id] : null;
+    if (!run) throw new Error(`run ${id} is not in this file`);
+    return run;
+  }
+
+  async runs() {
+    return { runs: Object.values(this.data.runs).map((one) => one.summary.run), skipped: [] };
+  }
+
+  async summary(id) {
+    return this.#run(id).summary;
+  }
+
+  async events(id, after) {
+    const run = this.#run(id);
+    return { run: run.summary.run, events: run.events.filter((event) => event[0] > after) };
+  }
+
+  async whole(id, sequences) {
+    const wanted = new Set(sequences);
+    const found = this.#run(id).events.filter((event) => wanted.has(event[0]));
+    return new Map(found.map((event) => [event[0], event[4]]));
+  }
+
+  async variables(id, after, until) {
+    return this.#run(id).events.filter((event) => event[2] === "variables" && event[0] > after && event[0] <= until);
+  }
+
+  async blob(id, digest, start, end) {
+    const blob = Object.hasOwn(this.data.blobs, digest) ? this.data.blobs[digest] : null;
+    if (!blob) throw new Error("this text is not in the file");
+    const from = indexOf(blob.text, start);
+    const to = from + indexOf(blob.text.slice(from), end - start);
+    return { kind: blob.kind, start, text: blob.text.slice(from, to), more: to < blob.text.length };
+  }
+
+  async evaluation() {
+    throw new Error("an evaluation can be looked at with `rlm eval view`, not in this file");
+  }
+
+  async compare() {
+    throw new Error("two runs can be compared with `rlm view`, not in this file");
+  }
+}
+
+// What a value of an event says, and how long it is: a text, or a reference to one.
+export function isReference(value) {
+  return value !== null && typeof value === "object" && !Array.isArray(value) && typeof value.$body === "string";
+}
+
+export function sizeOf(value) {
+  return isReference(value) ? Number(value.size) : String(value ?? "").length;
+}
+
+// The text of a value, up to so many characters; `more` says whether there is more of it.
+export async function textOf(source, id, value, most = PIECE) {
+  if (value === null || value === undefined) return { text: "", more: false };
+  if (!isReference(value)) return { text: typeof value === "string" ? value : JSON.stringify(value), more: false };
+  return source.blob(id, value.$body, 0, most);
+}

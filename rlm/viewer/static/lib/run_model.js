@@ -1,0 +1,245 @@
+// A run, put together from its events, one after the other: the same way at once or while it goes on.
+
+import { isPlanStep } from "../components/plan_steps.js";
+import { isReference } from "./data_source.js";
+
+// How a text begins: the server sends [head, text], a file has the text or a reference.
+function headOf(data, name) {
+  const [head, text] = data.head ?? [null, data[name]];
+  const found = head ?? (isReference(text) ? text.head : text);
+  return typeof found === "string" ? found : "";
+}
+
+export class RunModel {
+  constructor(summary) {
+    this.last = 0;
+    this.count = 0;
+    this.iterations = [];
+    this.byNumber = new Map();
+    this.calls = new Map();
+    this.asks = new Map();
+    this.budgets = [];
+    this.attempts = [];
+    this.plans = [];
+    this.trigger = null;
+    this.interrupted = false;
+    this.update(summary);
+  }
+
+  update(summary) {
+    this.summary = summary;
+    this.run = summary.run;
+    this.descendants = summary.descendants;
+    this.children = summary.descendants.filter((one) => one.parent === this.run.id);
+    this.byCall = Map.groupBy ? Map.groupBy(this.children, (one) => one.parent_call) : grouped(this.children);
+  }
+
+  get id() {
+    return this.run.id;
+  }
+
+  get live() {
+    return this.run.ending === "running";
+  }
+
+  get begin() {
+    return this.run.started;
+  }
+
+  get end() {
+    const last = Math.max(this.run.started + (this.run.duration || 0), this.lastTime ?? 0);
+    return Math.max(this.run.ended ?? last, this.run.started + 0.001);
+  }
+
+  add(events) {
+    for (const event of events) {
+      if (event[0] <= this.last) continue;
+      this.last = event[0];
+      this.count += 1;
+      this.lastTime = event[3];
+      this.#take(event[0], event[2], event[3], event[4]);
+    }
+    return events.length;
+  }
+
+  #iteration(number, time, sequence) {
+    let one = this.byNumber.get(number);
+    if (!one) {
+      one = {
+        number,
+        sequence,
+        started: time,
+        ended: null,
+        title: "",
+        asks: [],
+        calls: [],
+        cell: null,
+        variables: null,
+        history: null,
+        budget: null,
+        differs: null,
+        compacted: false,
+        failed: null,
+      };
+      this.byNumber.set(number, one);
+      this.iterations.push(one);
+    }
+    return one;
+  }
+
+  #take(sequence, kind, time, data) {
+    const number = data.iteration;
+    const here = Number.isInteger(number) && number > 0 ? this.#iteration(number, time, sequence) : null;
+    if (here && time > (here.ended ?? 0)) here.ended = time;
+    switch (kind) {
+      case "model_asked":
+      case "model_answered":
+      case "model_failed":
+        this.#ask(sequence, kind, time, data, here);
+        break;
+      case "cell_started":
+        if (here) here.cell = { sequence, started: time, ended: null };
+        if (here && !here.title) here.title = headOf(data, "code");
+        break;
+      case "cell_ended":
+        if (here) {
+          here.cell = { ...(here.cell ?? { started: time }), end: sequence, ended: time };
+          here.cell.ok = Boolean(data.success);
+          here.cell.seconds = data.seconds;
+          here.cell.limit = data.limit;
+          here.cell.error = data.error;
+        }
+        break;
+      case "call_started": {
+        const call = { id: data.id, name: String(data.name), iteration: number, sequence, started: time, asks: [] };
+        this.calls.set(data.id, call);
+        here?.calls.push(call);
+        break;
+      }
+      case "call_ended": {
+        const call = this.calls.get(data.id);
+        if (call) Object.assign(call, { end: sequence, ended: time, seconds: data.seconds, error: data.error });
+        break;
+      }
+      case "variables":
+        if (here) here.variables = sequence;
+        break;
+      case "history":
+        if (here) {
+          here.history = sequence;
+          here.title = headOf(data, "reasoning") || here.title;
+        }
+        break;
+      case "budget":
+        this.budgets.push({ ...data, time });
+        break;
+      case "trigger_fired":
+        this.trigger = { sequence, time, reason: data.reason, data: data.reason_data ?? {} };
+        break;
+      case "extraction_attempt":
+        this.attempts.push({ sequence, time, number: data.number });
+        break;
+      case "replay_differs":
+        if (here) here.differs = sequence;
+        break;
+      case "compacted":
+        if (here) here.compacted = true;
+        break;
+      case "run_interrupted":
+        this.interrupted = true;
+        break;
+      default:
+        if (isPlanStep(kind)) this.plans.push({ sequence, kind, time, data });
+    }
+  }
+
+  #ask(sequence, kind, time, data, here) {
+    let ask = this.asks.get(data.id);
+    if (!ask) {
+      ask = { id: data.id, role: "main", started: time, sequence, model: "" };
+      this.asks.set(data.id, ask);
+      ask.role = data.role ?? "main";
+      ask.iteration = data.iteration;
+      // What a child run asks by itself carries the number of its parent's call.
+      const call = ask.role === "sub" ? this.calls.get(data.call) : null;
+      if (call) call.asks.push(ask);
+      else if (here) here.asks.push(ask);
+    }
+    if (kind === "model_asked") {
+      ask.asked = sequence;
+      ask.model = data.model ?? "";
+      return;
+    }
+    ask.answered = sequence;
+    ask.ended = time;
+    ask.seconds = data.seconds;
+    ask.tokensIn = data.tokens_in ?? 0;
+    ask.tokensOut = data.tokens_out ?? 0;
+    ask.cost = data.cost_usd ?? null;
+    ask.past = Boolean(data.past);
+    ask.cached = Boolean(data.cached);
+    ask.truncated = Boolean(data.truncated);
+    if (kind === "model_failed") {
+      ask.error = data.error_kind ?? "failed";
+      if (here && ask.role === "main") here.failed = ask.error;
+    }
+  }
+
+  // What was asked for plans, and for judgements of their answers.
+  get planAsks() {
+    return [...this.asks.values()].filter((ask) => ask.role === "planning" || ask.role === "judging");
+  }
+
+  get extractionAsks() {
+    return [...this.asks.values()].filter((ask) => ask.role === "extraction");
+  }
+}
+
+function grouped(children) {
+  const made = new Map();
+  for (const one of children) made.set(one.parent_call, [...(made.get(one.parent_call) ?? []), one]);
+  return made;
+}
+
+// What something used: tokens, and the cost where it is known.
+export function used(asks) {
+  let tokens = 0;
+  let cost = null;
+  for (const ask of asks) {
+    tokens += (ask.tokensIn ?? 0) + (ask.tokensOut ?? 0);
+    if (ask.cost !== null && ask.cost !== undefined) cost = (cost ?? 0) + ask.cost;
+  }
+  return { tokens, cost };
+}
+
+// How many answers came from the cache, in words; nothing if none did.
+export function cached(asks) {
+  const many = asks.filter((ask) => ask.cached).length;
+  return many === 0 ? "" : many === asks.length ? "cached" : `${many} of ${asks.length} cached`;
+}
+
+export function plus(...parts) {
+  const known = parts.filter((one) => one.cost !== null && one.cost !== undefined);
+  return {
+    tokens: parts.reduce((sum, one) => sum + (one.tokens ?? 0), 0),
+    cost: known.length ? known.reduce((sum, one) => sum + one.cost, 0) : null,
+  };
+}
+
+export function usedByRun(run) {
+  return {
+    own: { tokens: run.own_tokens_in + run.own_tokens_out, cost: run.own_cost_usd },
+    total: { tokens: run.tokens, cost: run.cost_usd },
+  };
+}
+
+export function usedByCall(model, call) {
+  const own = used(call.asks);
+  const children = model.byCall.get(call.id) ?? [];
+  return { own, total: plus(own, ...children.map((one) => usedByRun(one).total)) };
+}
+
+export function usedByIteration(model, iteration) {
+  const own = used(iteration.asks);
+  return { own, total: plus(own, ...iteration.calls.map((call) => usedByCall(model, call).total)) };
+}

@@ -1,0 +1,163 @@
+// An evaluation: what its suites scored by length, and its samples as a table. A row opens the run's trace.
+
+import { ENDINGS } from "../components/badge.js";
+import { h } from "../lib/dom.js";
+import { count, dollars, length, plural, seconds, short } from "../lib/format.js";
+import { words } from "../lib/search_query.js";
+import { sampleRow } from "../components/sample_row.js";
+import { TablePage } from "./table_page.js";
+import { line } from "../lib/untrusted_text.js";
+
+const COLUMNS = {
+  sample: ["Sample", null],
+  score: ["Score", (row) => row.score],
+  ending: ["Ending", (row) => ENDINGS.indexOf(row.ending)],
+  confidence: ["Conf.", (row) => row.confidence ?? -1],
+  answer: ["Answer, and what was expected", null],
+  tokens: ["Tokens", (row) => row.tokens],
+  cost: ["Cost", (row) => row.cost_usd ?? -1],
+  duration: ["Time", (row) => row.duration],
+};
+const TEXTS = ["Suite", "Endings"];
+
+function estimate(one) {
+  if (!one) return h("span", { class: "none" }, "–");
+  const error = one.error === null ? null : h("span", { class: "muted" }, ` ±${one.error.toFixed(3)}`);
+  return [h("b", {}, one.mean.toFixed(3)), error];
+}
+
+function endings(group) {
+  return ["Submitted", "Extracted", "Failed"]
+    .filter((name) => group.endings[name])
+    .map((name) => `${count(group.endings[name])} ${name.toLowerCase()}`)
+    .join(", ");
+}
+
+function groupRow(group, most) {
+  const each = (value) => (value === null ? null : value / group.tries);
+  const name = group.suite === null ? "all" : line(group.suite, 40);
+  return h(
+    "tr",
+    { "data-suite": group.suite ?? "all", "data-length": group.length ?? "all" },
+    h("th", { scope: "row" }, name),
+    h("td", {}, group.length === null ? "" : length(group.length)),
+    h("td", {}, count(group.samples)),
+    h("td", { class: "mean" }, estimate(group.score)),
+    h("td", {}, estimate(group.right)),
+    most > 1 && h("td", {}, estimate(group.passes[most])),
+    h("td", { class: "said" }, endings(group)),
+    h("td", {}, short(each(group.tokens_in + group.tokens_out))),
+    h("td", {}, dollars(each(group.cost_usd))),
+    h("td", {}, seconds(each(group.seconds))),
+  );
+}
+
+export class SuitePage extends TablePage {
+  title = "Evaluation";
+
+  constructor(common) {
+    super(common, {
+      columns: COLUMNS,
+      first: "sample",
+      tie: (a, b) => a.at - b.at,
+      load: (source) => source.evaluation(),
+      row: sampleRow,
+      key: (row) => row.at,
+      place: "#/eval",
+      rowClass: "sample-row",
+      label: "Samples",
+      hint: "Search, or score<1, length:64k, ending:failed, cost>0.01…",
+      chips: "Which",
+    });
+    this.about = h("div", { class: "card suite-about" });
+    this.element = h(
+      "main",
+      { class: "runs-page suite-page" },
+      this.about,
+      h("div", { class: "tools" }, this.input, this.chips),
+      this.total,
+      h("div", { class: "card runs samples" }, this.head, this.list.element),
+    );
+  }
+
+  // Once it is finished it may still be tried again, but there is no hurry.
+  due(ticks) {
+    return this.all.length < this.found.total || ticks % 5 === 0;
+  }
+
+  take(found) {
+    this.found = found;
+    this.title = found.name;
+    this.all = found.rows.map((row, at) => ({ ...row, at }));
+    this.#about();
+  }
+
+  open(row) {
+    if (row.id) this.go(`#/run/${encodeURIComponent(row.id)}`);
+  }
+
+  totals(found, among) {
+    const all = `${plural(among, "run")} of ${count(this.found.total)}`;
+    return [found === among ? all : `${count(found)} of ${all}`];
+  }
+
+  empty(among) {
+    return among ? "No sample matches." : "No sample is finished yet.";
+  }
+
+  #about() {
+    const { about, summary, name } = this.found;
+    const models = [...new Set(Object.values(about.models ?? {}))].join(", ");
+    const groups = [...summary.groups, ...(summary.groups.length > 1 ? [summary.all] : [])];
+    const most = Math.max(1, ...groups.flatMap((group) => Object.keys(group.passes).map(Number)));
+    const parts = [models, about.baseline && `${about.baseline} prompting, no REPL`, `seed ${about.seed}`];
+    const heads = ["Suite", "Length", "Samples", "Score", "All right", most > 1 && `pass^${most}`, "Endings"];
+    heads.push("Tokens", "Cost", "Time");
+    this.about.replaceChildren(
+      h("h1", {}, line(name, 80)),
+      h("p", { class: "muted" }, line(parts.filter(Boolean).join(" · "), 200)),
+      groups.length
+        ? h(
+            "div",
+            { class: "suite-scroll" },
+            h(
+              "table",
+              { class: "suite-groups" },
+              h(
+                "thead",
+                {},
+                h(
+                  "tr",
+                  {},
+                  heads.filter(Boolean).map((one) => h("th", { scope: "col", class: TEXTS.includes(one) && "said" }, one)),
+                ),
+              ),
+              h(
+                "tbody",
+                {},
+                groups.map((group) => groupRow(group, most)),
+              ),
+            ),
+          )
+        : "",
+    );
+  }
+
+  chipList(among) {
+    const present = words(this.input.value);
+    const chip = (name, said, condition, meant, kind) => {
+      const on = present.includes(condition);
+      return this.chip(said, {
+        on,
+        kind,
+        many: among.filter(meant).length,
+        "data-chip": condition,
+        click: () => this.set(name, on ? [] : [condition]),
+      });
+    };
+    return [
+      chip("score", "not right", "score<1", (row) => row.score < 1),
+      ...ENDINGS.map((one) => chip("ending", one, `ending:${one}`, (row) => row.ending === one, one)),
+    ];
+  }
+}

@@ -1,0 +1,224 @@
+// One run: its answer, budgets, timeline and steps; brought up to date while it goes on.
+
+import { answer } from "../components/answer_card.js";
+import { h } from "../lib/dom.js";
+import { Flame } from "../components/timeline.js";
+import { clock, seconds, titleOf } from "../lib/format.js";
+import { gauges } from "../components/budget_gauges.js";
+import { RunModel } from "../lib/run_model.js";
+import { badge } from "../components/badge.js";
+import { Steps } from "../components/step_list.js";
+import { line } from "../lib/untrusted_text.js";
+import { Tree } from "../components/call_tree.js";
+
+const EVERY = 700;
+const INNER_RUNS = 24;
+const INNER_EVENTS = 5000;
+
+export class RunPage {
+  constructor({ source, go, chosen, home, id }) {
+    Object.assign(this, { source, go, chosen, home, id });
+    this.title = id;
+    this.inner = new Map();
+    this.top = h("div", { class: "run-top" });
+    this.tabs = h("div", { class: "tabs", role: "tablist" });
+    this.below = h("div", { class: "run-below" });
+    this.element = h("main", { class: "run-page" }, h("p", { class: "muted loading" }, "…"));
+    this.tab = "steps";
+  }
+
+  async start(query) {
+    const [summary, first] = await Promise.all([this.source.summary(this.id), this.source.events(this.id, 0)]);
+    this.model = new RunModel({ ...summary, run: first.run });
+    this.model.add(first.events);
+    this.id = this.model.id;
+    this.title = `${titleOf(this.model.run)} ${this.id}`;
+    this.flame = new Flame({
+      open: (span) =>
+        this.go(
+          span.run === this.id || span.iteration
+            ? `#/run/${span.run}${span.iteration ? `/${span.iteration}` : ""}`
+            : `#/run/${span.run}`,
+        ),
+    });
+    this.steps = new Steps({ source: this.source, model: this.model, go: this.go });
+    this.element.replaceChildren(this.top, this.flame.element, this.tabs, this.below);
+    this.#head();
+    this.#tabs();
+    const texts = this.turn(query); // the timeline is laid out while they are on their way
+    this.flame.set(this.model, (id) => this.inner.get(id));
+    await texts;
+    this.#loadInner().catch(() => {});
+    if (this.model.live && !this.source.embedded) this.timer = setTimeout(() => this.#poll(), EVERY);
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    this.closed = true;
+    this.flame?.close();
+    this.steps?.close();
+  }
+
+  // Another step of the same run, with what is to be marked in it.
+  async turn({ step, query }) {
+    const mark = /^(\d+)-(\d+)$/.exec(query.get("mark") ?? "");
+    const marked = mark ? [Number(mark[1]), Number(mark[2])] : null;
+    const variable = query.get("variable");
+    const key =
+      step ??
+      (this.model.live
+        ? this.steps.list.items.at(-1).key
+        : this.model.iterations.length
+          ? String(this.model.iterations[0].number)
+          : "start");
+    if (step && this.tab !== "steps") this.#choose("steps");
+    this.flame.mark(Number(key) || null);
+    await this.steps.show(key, { span: marked, variable, focus: Boolean(step) });
+  }
+
+  async #load(id) {
+    if (!this.inner.has(id)) {
+      const [summary, first] = await Promise.all([this.source.summary(id), this.source.events(id, 0)]);
+      const model = new RunModel(summary);
+      model.add(first.events);
+      this.inner.set(id, model);
+    }
+    return this.inner.get(id);
+  }
+
+  // The inside of child runs, for the timeline; of many, only the first ones.
+  async #loadInner() {
+    let room = INNER_EVENTS;
+    const wanted = this.model.descendants
+      .slice(0, INNER_RUNS)
+      .filter((one) => (room -= one.event_count) > 0 && !this.inner.has(one.id));
+    if (!wanted.length) return;
+    for (const one of wanted) await this.#load(one.id);
+    if (!this.closed) this.flame.set(this.model, (id) => this.inner.get(id));
+  }
+
+  async #poll() {
+    try {
+      const { run, events } = await this.source.events(this.id, this.model.last);
+      const ended = run.ending !== "running";
+      if (events.length || ended) {
+        const children = events.some((event) => ["call_started", "plan_selected"].includes(event[2]));
+        const summary = ended || children ? await this.source.summary(this.id) : this.model.summary;
+        const follow = this.steps.atEnd;
+        const touched = new Set(events.map((event) => String(event[4].iteration)));
+        this.model.update({ ...summary, run });
+        this.model.add(events);
+        if (this.closed) return;
+        const more = this.steps.refresh();
+        this.#head();
+        this.flame.set(this.model, (id) => this.inner.get(id));
+        if (follow && more) await this.steps.show(this.steps.list.items.at(-1).key);
+        else if (touched.has(this.steps.key)) await this.steps.show(this.steps.key);
+        this.#loadInner().catch(() => {});
+      }
+      this.element.classList.remove("stale");
+      if (ended) return;
+    } catch {
+      this.element.classList.add("stale"); // the server is away: what is here stays, and it is asked again
+    }
+    if (!this.closed) this.timer = setTimeout(() => this.#poll(), document.hidden ? EVERY * 5 : EVERY);
+  }
+
+  #head() {
+    const { run } = this.model;
+    const about = [
+      h("code", { class: "id" }, run.id),
+      run.model && line(run.model, 60),
+      clock(run.started),
+      seconds(run.duration),
+      run.task && h("span", { class: "path" }, line(run.task, 80)),
+      run.resumed_from &&
+        h("a", { href: `#/run/${run.resumed_from}` }, "goes on from ", h("code", {}, line(run.resumed_from, 20))),
+      run.parent && h("a", { href: `#/run/${run.parent}` }, "child of ", h("code", {}, line(run.parent, 20))),
+      this.model.interrupted && "interrupted",
+    ].filter(Boolean);
+    const compare =
+      !this.source.embedded &&
+      h(
+        "button",
+        {
+          type: "button",
+          class: "button",
+          on: {
+            click: () => {
+              this.chosen.clear();
+              this.chosen.add(run.id);
+              this.go("#/");
+            },
+          },
+        },
+        "Compare with…",
+      );
+    this.top.replaceChildren(
+      h(
+        "header",
+        { class: "run-head" },
+        h("div", { class: "run-title" }, h("h1", {}, line(titleOf(run), 80)), badge(run.ending), compare),
+        h(
+          "p",
+          { class: "run-about" },
+          about.map((one) => h("span", {}, one)),
+        ),
+      ),
+      h(
+        "div",
+        { class: "run-cards" },
+        answer(this.source, this.model),
+        h(
+          "section",
+          { class: "card budget-card", "aria-label": "Budget" },
+          h(
+            "div",
+            { class: "card-head" },
+            h("h2", {}, "Budget"),
+            this.model.trigger && h("span", { class: "fired-key" }, h("i", {}), "trigger fired"),
+          ),
+          gauges(this.model),
+        ),
+      ),
+    );
+  }
+
+  #tabs() {
+    const tab = (name, label) =>
+      h(
+        "button",
+        {
+          type: "button",
+          role: "tab",
+          class: "tab",
+          "aria-selected": String(this.tab === name),
+          "data-tab": name,
+          on: { click: () => this.#choose(name) },
+        },
+        label,
+      );
+    this.tabs.replaceChildren(tab("steps", "Steps"), tab("tree", "Calls and cost"));
+    this.below.replaceChildren(this.tab === "steps" ? this.steps.element : this.#tree().element);
+  }
+
+  #tree() {
+    return new Tree({ model: this.model, load: (id) => this.#load(id) });
+  }
+
+  #choose(name) {
+    this.tab = name;
+    this.#tabs();
+    if (name === "steps") this.steps.list.draw();
+  }
+
+  keys = {
+    j: () => this.steps.move(1),
+    k: () => this.steps.move(-1),
+    g: () => this.steps.jump(0),
+    G: () => this.steps.jump(-1),
+    t: () => this.#choose(this.tab === "steps" ? "tree" : "steps"),
+    Enter: () => this.steps.pane.focus(),
+    Escape: () => this.source.embedded || this.go(this.home),
+  };
+}

@@ -1,0 +1,173 @@
+// A page that is one table: searched, filtered, sorted, walked by keys, brought up to date while it is looked at.
+
+import { debounce, h } from "../lib/dom.js";
+import { count } from "../lib/format.js";
+import { reader, replaced } from "../lib/search_query.js";
+import { WindowedList } from "../components/windowed_list.js";
+
+const narrow = matchMedia("(max-width: 760px)");
+
+// A page keeps its rows in `all` when it is told what was found (`take`), says where one leads (`open`), and what stands
+// around them: `chipList`, `totals`, `empty`.
+export class TablePage {
+  all = [];
+
+  // A column has a label and, if rows can be sorted by it, a number of each row; they begin sorted by `first`, and `tie`
+  // is their own order. `load` asks for them, `row` draws one, `place` is the address of the page.
+  constructor({ source, go, query }, { columns, first, tie, load, row, key, place, rowClass, label, hint, chips }) {
+    Object.assign(this, { go, columns, first, tie, place });
+    this.load = () => load(source);
+    this.sort = query.get("sort") ?? first;
+    this.down = query.get("up") !== "1";
+    this.input = h("input", {
+      type: "search",
+      id: "search",
+      placeholder: hint,
+      "aria-label": `Search ${label.toLowerCase()}`,
+      autocomplete: "off",
+      spellcheck: "false",
+      on: { input: debounce(() => this.show(true), 60) },
+    });
+    this.input.value = query.get("q") ?? "";
+    this.chips = h("div", { class: "chips", role: "group", "aria-label": chips });
+    this.total = h("p", { class: "total", "aria-live": "polite" });
+    this.head = h("div", { class: `runs-head ${rowClass}` });
+    const height = () => (narrow.matches ? 108 : 56);
+    this.list = new WindowedList({ row: (one) => row(one, this), key, height, label });
+    this.relayout = () => this.list.set(this.list.items);
+    narrow.addEventListener("change", this.relayout);
+  }
+
+  async start() {
+    await this.refresh();
+    let ticks = 0;
+    this.timer = setInterval(() => {
+      ticks += 1;
+      if (!document.hidden && this.due(ticks)) this.refresh().catch(() => {});
+    }, 2000);
+  }
+
+  close() {
+    clearInterval(this.timer);
+    narrow.removeEventListener("change", this.relayout);
+    this.list.close();
+  }
+
+  due() {
+    return true;
+  }
+
+  async refresh() {
+    const found = await this.load();
+    const text = JSON.stringify(found);
+    if (text === this.before) return;
+    this.before = text;
+    this.take(found);
+    this.show(false);
+  }
+
+  get among() {
+    return this.all;
+  }
+
+  show(typed) {
+    const { among, list } = this;
+    const found = among.filter(reader(this.input.value));
+    const by = this.columns[this.sort]?.[1] ?? this.columns[this.first][1];
+    const sign = this.down ? -1 : 1;
+    found.sort((a, b) => (by ? sign * (by(a) - by(b)) : 0) || this.tie(a, b));
+    const selected = list.items[list.selected];
+    list.set(found);
+    if (selected) {
+      const at = found.findIndex((one) => list.key(one) === list.key(selected));
+      list.select(Math.max(0, at), { scroll: false });
+    }
+    if (typed) list.element.scrollTop = 0;
+    this.chips.replaceChildren(...this.chipList(among).filter(Boolean));
+    this.#head();
+    this.total.replaceChildren(...this.totals(found.length, among.length));
+    list.element.classList.toggle("empty", !found.length);
+    list.element.dataset.empty = this.empty(among.length);
+    if (typed) {
+      const kept = this.kept();
+      history.replaceState(null, "", `${this.place}${kept.size ? `?${kept}` : ""}`);
+    }
+  }
+
+  // What the address remembers.
+  kept() {
+    const kept = new URLSearchParams();
+    if (this.input.value) kept.set("q", this.input.value);
+    if (this.sort !== this.first) kept.set("sort", this.sort);
+    if (!this.down) kept.set("up", "1");
+    return kept;
+  }
+
+  set(name, conditions) {
+    this.input.value = replaced(this.input.value, name, conditions);
+    this.show(true);
+  }
+
+  // A filter that is on or off. Where `many` is given, it is not offered if there is nothing to find.
+  chip(said, { on, click, many = null, kind = "plain", ...more }) {
+    if (many === 0 && !on) return null;
+    return h(
+      "button",
+      { type: "button", class: `chip ${kind}`, "aria-pressed": String(on), ...more, on: { click } },
+      kind !== "plain" && h("span", { class: "dot" }),
+      said,
+      many !== null && h("span", { class: "many" }, count(many)),
+    );
+  }
+
+  #head() {
+    const cells = Object.entries(this.columns).map(([name, [label, by]]) => {
+      const on = this.sort === name;
+      const click = () => {
+        this.down = on ? !this.down : true;
+        this.sort = name;
+        this.show(true);
+      };
+      return h(
+        "span",
+        { class: `cell ${name}`, "aria-sort": on && by ? (this.down ? "descending" : "ascending") : null },
+        by
+          ? h(
+              "button",
+              { type: "button", class: "sort", on: { click } },
+              label,
+              h("span", { class: "arrow" }, on ? (this.down ? "↓" : "↑") : ""),
+            )
+          : label,
+      );
+    });
+    this.head.replaceChildren(...cells);
+  }
+
+  get selected() {
+    return this.list.items[this.list.selected];
+  }
+
+  #next = () => this.list.select(this.list.selected + 1);
+  #previous = () => this.list.select(Math.max(0, this.list.selected - 1));
+
+  keys = {
+    j: this.#next,
+    k: this.#previous,
+    ArrowDown: this.#next,
+    ArrowUp: this.#previous,
+    g: () => this.list.select(0),
+    G: () => this.list.select(this.list.items.length - 1),
+    Enter: () => this.selected && this.open(this.selected),
+    "/": () => {
+      this.input.focus();
+      this.input.select();
+    },
+    Escape: () => {
+      if (this.input.value) {
+        this.input.value = "";
+        this.show(true);
+      } else this.list.select(-1);
+    },
+  };
+}
