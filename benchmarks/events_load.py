@@ -10,13 +10,14 @@ from typing import Any
 from rlm.events import Event
 from rlm.traces import TraceWriter
 from rlm.traces.recorder import Recorder
+from tests.support.events import make_event
 
 _SYSTEM = "You work in a Python REPL. " * 100
 
 
 def story(run: str, events: int) -> Iterator[Event]:
     """The events of a long run: seven an iteration."""
-    yield Event("run_started", run, {"signature": {"name": "Story"}, "inputs": {"doc": "a text"}})
+    yield make_event("run_started", run, {"signature": {"name": "Story"}, "inputs": {"doc": "a text"}})
     told = 1
     number = 0
     while told < events:
@@ -33,7 +34,7 @@ def story(run: str, events: int) -> Iterator[Event]:
             ("budget", {"iterations": number, "max_iterations": 20, "llm_calls": 0, "seconds": 1.0}),
         ):
             told += 1
-            yield Event(kind, run, data)
+            yield make_event(kind, run, data)
 
 
 def measure(home: Path, count: int) -> dict[str, Any]:

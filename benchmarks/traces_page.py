@@ -48,7 +48,7 @@ def story(run: str, iterations: int, calls: int) -> Iterator[Event]:
     begin = time.time() - 100_000
 
     def event(kind: str, **data: Any) -> Event:
-        return Event(kind, run, data, begin + next(ticks) * 0.05)
+        return event(kind, run, data, begin + next(ticks) * 0.05)
 
     yield event("run_started", signature={"name": "Story"}, inputs={"doc": "a text"}, models={"main": "a/model"})
     for number in range(1, iterations + 1):

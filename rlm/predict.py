@@ -18,7 +18,7 @@ import sandbox
 
 from .budgets import FallbackTrigger
 from .calibration.scorer import for_models, scorer_of
-from .events import Event, Observer, all_of, ignore
+from .events import Event, Observer, RunStarted, fan_out, ignore
 from .extraction.confidence import Scorer, score
 from .models.client import Answer, ModelError
 from .repl.conversation import Conversation
@@ -225,7 +225,7 @@ class Predict(dspy.Module):  # type: ignore[misc]
         record = default_observer() if self._record else ignore
 
         def note(event: Event) -> None:
-            if event.kind == "run_started":
+            if isinstance(event, RunStarted):
                 begun.append(event.run_id)
 
         lm = self.act.lm or dspy.settings.lm
@@ -239,7 +239,7 @@ class Predict(dspy.Module):  # type: ignore[misc]
             *models,
             act=self._ask_predictor,
             adapter=self._adapter or dspy.settings.adapter,
-            observe=all_of(record, ignore if record is ignore else note, self._observe),
+            observe=fan_out(record, ignore if record is ignore else note, self._observe),
             **self._options | {"scorer": for_models(self._options["scorer"], named)},
         )
 

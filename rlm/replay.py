@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .events import Event, Observer, all_of, ignore
+from .events import Event, Observer, ReplayDiffered, fan_out, ignore
 from .models.scripted import scripted_lm
 from .repl.loop import Driver
 from .results import ExecutionResult
@@ -58,8 +58,8 @@ async def replay(run: RunRecord, task: Task, *, observe: Observer = ignore) -> R
     differences: list[Difference] = []
 
     def look(event: Event) -> None:
-        if event.kind == "replay_differs":
-            differences.append(Difference(event.data["iteration"], event.data["recorded"], event.data["now"]))
+        if isinstance(event, ReplayDiffered):
+            differences.append(Difference(event.iteration, event.recorded, event.now))
 
     before, result = past(run), run.result() or {}
     # A run of a plan had a share of its task's budget.
@@ -78,7 +78,7 @@ async def replay(run: RunRecord, task: Task, *, observe: Observer = ignore) -> R
         checks=tuple(task.checks),
         depth=task.depth,
         guidance=task.guidance,
-        observe=all_of(look, observe),
+        observe=fan_out(look, observe),
     )
     made = await driver.run(task.inputs, past=before)
     return Replay(made, len(before.iterations), tuple(differences), run.ending, result.get("outputs"))

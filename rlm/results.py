@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -28,7 +28,17 @@ from .history import REPLHistoryEntry
 if TYPE_CHECKING:
     from .signatures import Signature
 
-__all__ = ["Evidence", "ExecutionResult", "Extracted", "Failed", "Submitted", "Usage", "from_dict", "from_json"]
+__all__ = [
+    "Evidence",
+    "ExecutionResult",
+    "Extracted",
+    "Failed",
+    "FailureCause",
+    "Submitted",
+    "Usage",
+    "from_dict",
+    "from_json",
+]
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -59,6 +69,37 @@ class Evidence:
         return self.path.split("/")[1].replace("~1", "/").replace("~0", "~")
 
 
+@dataclass(frozen=True, slots=True)
+class FailureCause:
+    """What broke a run off: which part failed, and how. Written as text it is `model:key`, for example."""
+
+    source: Literal["model", "sandbox", "fault", "interrupted"]
+    kind: str = ""
+    """The kind of a `ModelError`, or the class name of another exception."""
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether every other run with these models on this machine would fail, too."""
+        return str(self) in _HOPELESS
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.kind}" if self.kind else self.source
+
+    @classmethod
+    def parse(cls, text: str) -> FailureCause:
+        """Read a cause from its text."""
+        source, _, kind = text.partition(":")
+        return cls(source, kind)  # type: ignore[arg-type]
+
+
+_HOPELESS = frozenset(
+    {
+        *("model:key", "model:billing", "model:model"),
+        *("sandbox:IsolationUnavailable", "sandbox:KernelStartError"),
+    }
+)
+
+
 @dataclass(frozen=True)
 class Submitted(Generic[T]):
     """The model called SUBMIT with outputs that fit the signature."""
@@ -67,10 +108,14 @@ class Submitted(Generic[T]):
     iterations: int
     llm_calls: int
     _: dataclasses.KW_ONLY
+    history: Sequence[REPLHistoryEntry] = dataclasses.field(default=(), repr=False, compare=False)
+    """The iterations. They are not part of `to_dict`: the trace of the run has them."""
+
+    evidence: tuple[Evidence, ...] = ()
     usage: Usage = _UNKNOWN
     run_id: str = ""
     plan: Mapping[str, Any] | None = None
-    """Which plan answered and what was rejected, in a run with plans: see `rlm.plans`."""
+    """Which plan answered and which were rejected, in a run with plans: see `rlm.plans`."""
 
     @property
     def was_extracted(self) -> bool:
@@ -85,6 +130,10 @@ class Submitted(Generic[T]):
     def map(self, fn: Callable[[T], U]) -> Submitted[U]:
         """The same result with other outputs."""
         return _with_outputs(self, fn(self.outputs))  # type: ignore[no-any-return]
+
+    def outputs_to_dict(self) -> Any:
+        """The outputs as plain JSON values."""
+        return _plain(self.outputs)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain JSON values."""
@@ -111,9 +160,18 @@ class Extracted(Generic[T]):
     features: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict, repr=False)
     """The evidence for each field in numbers, without zeros: what calibrators are fitted on."""
 
+    iterations: int = 0
+    history: Sequence[REPLHistoryEntry] = dataclasses.field(default=(), repr=False, compare=False)
+    """The iterations. They are not part of `to_dict`: the trace of the run has them."""
+
     usage: Usage = _UNKNOWN
     run_id: str = ""
     plan: Mapping[str, Any] | None = None
+
+    @property
+    def llm_calls(self) -> int:
+        """How many model calls the code of the run made."""
+        return self.usage.llm_calls
 
     @property
     def was_extracted(self) -> bool:
@@ -123,6 +181,10 @@ class Extracted(Generic[T]):
     def map(self, fn: Callable[[T], U]) -> Extracted[U]:
         """The same result with other outputs."""
         return _with_outputs(self, fn(self.outputs))  # type: ignore[no-any-return]
+
+    def outputs_to_dict(self) -> Any:
+        """The outputs as plain JSON values."""
+        return _plain(self.outputs)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain JSON values."""
@@ -141,11 +203,21 @@ class Failed:
     partial_outputs: Any = None
     """What there is of an answer, as plain JSON: it did not validate, fields are missing, or it was not accepted."""
 
-    history: tuple[REPLHistoryEntry, ...] = ()
+    history: Sequence[REPLHistoryEntry] = ()
     _: dataclasses.KW_ONLY
+    cause: FailureCause | None = None
+    """What broke the run off; None for a run that came to its end without an answer."""
+
+    iterations: int = 0
+    evidence: tuple[Evidence, ...] = ()
     usage: Usage = _UNKNOWN
     run_id: str = ""
     plan: Mapping[str, Any] | None = None
+
+    @property
+    def llm_calls(self) -> int:
+        """How many model calls the code of the run made."""
+        return self.usage.llm_calls
 
     @property
     def outputs(self) -> None:
@@ -185,7 +257,8 @@ def from_dict(data: Mapping[str, Any], signature: Signature) -> ExecutionResult[
     match data["status"]:
         case "submitted":
             outputs = signature.outputs_from_json(data["outputs"])
-            return Submitted(outputs, data["iterations"], data["llm_calls"], **about)
+            found = tuple(_evidence(one) for one in data.get("evidence") or ())
+            return Submitted(outputs, data["iterations"], data["llm_calls"], evidence=found, **about)
         case "extracted":
             return Extracted(
                 signature.outputs_from_json(data["outputs"]),
@@ -195,11 +268,14 @@ def from_dict(data: Mapping[str, Any], signature: Signature) -> ExecutionResult[
                 evidence=tuple(_evidence(one) for one in data["evidence"]),
                 field_confidence=data.get("field_confidence", {}),
                 features=data.get("features", {}),
+                iterations=data.get("iterations", 0),
                 **about,
             )
         case "failed":
             history = tuple(REPLHistoryEntry.from_dict(one) for one in data["history"])
-            return Failed(data["reason"], data["partial_outputs"], history, **about)
+            cause = FailureCause.parse(data["cause"]) if data.get("cause") else None
+            iterations = data.get("iterations", len(history))
+            return Failed(data["reason"], data["partial_outputs"], history, cause=cause, iterations=iterations, **about)
         case other:
             raise ValueError(f"{other!r} is no result; one is 'submitted', 'extracted' or 'failed'")
 
@@ -213,16 +289,24 @@ def _with_outputs(result: Any, outputs: Any) -> Any:
     return dataclasses.replace(result, outputs=outputs)
 
 
+def _plain(value: Any) -> Any:
+    """A value as plain JSON. `map` may have put anything into the outputs: what JSON does not know becomes text."""
+    return to_jsonable_python(value, fallback=str, inf_nan_mode="null", round_trip=True)
+
+
 def _to_dict(status: str, result: Submitted[Any] | Extracted[Any] | Failed) -> dict[str, Any]:
     made: dict[str, Any] = {"status": status, "run_id": result.run_id, "confidence": result.confidence}
     for field in dataclasses.fields(result):
         value = getattr(result, field.name)
+        if field.name == "history" and not isinstance(result, Failed):
+            continue
         if isinstance(value, FallbackReason | Usage):
             value = value.to_dict()
+        elif isinstance(value, FailureCause):
+            value = str(value)
         elif field.name == "history":
             value = [entry.to_dict() for entry in value]
-        # `map` may have put anything into the outputs: what JSON does not know is written as text.
-        made[field.name] = to_jsonable_python(value, fallback=str, inf_nan_mode="null", round_trip=True)
+        made[field.name] = _plain(value)
     return made
 
 

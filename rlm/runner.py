@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .calibration.scorer import for_models
-from .events import Event, Observer, ignore
+from .events import Observer, ignore
 from .extraction.confidence import score
 from .models import policy
 from .models.scripted import load_script, scripted_lm
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
 
 Make = Callable[..., Any]
 """From a `ModelSpec`, a role and a number of answers had before, to a `dspy.LM`: see `make_model`."""
-
-HOPELESS = frozenset(
-    {
-        *("model:key", "model:billing", "model:model"),
-        *("sandbox:IsolationUnavailable", "sandbox:KernelStartError"),
-    }
-)
-"""What breaks one run off, and would break off every other."""
 
 
 async def run_task(
@@ -99,18 +91,3 @@ def make_model(spec: ModelSpec, role: str, had: int = 0) -> Any:
     lm = dspy.LM(spec.model, **own_cache | spec.lm_options())
     lm.limit, lm.key_env = spec.limit, spec.api_key_env
     return lm
-
-
-class Causes:
-    """What broke a run off, as its events tell it. Child runs end before their parents, so the last one counts."""
-
-    def __init__(self) -> None:
-        self.last: str | None = None
-        self._extraction: str | None = None
-
-    def __call__(self, event: Event) -> None:
-        """Take an event."""
-        if event.kind == "model_failed" and event.data.get("role") == "extraction":
-            self._extraction = f"model:{event.data.get('error_kind')}"
-        elif event.kind == "run_ended":
-            self.last, self._extraction = event.data.get("cause") or self._extraction, None

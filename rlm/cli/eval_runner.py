@@ -81,7 +81,7 @@ def _run(
 ) -> tuple[_How, EvalLog]:
     from ..evals import runner
     from ..evals.log import read_log
-    from ..events import all_of
+    from ..events import fan_out
     from ..traces.default_writer import default_observer
     from ..traces.writer import TraceWriter
     from .progress.evaluation import progress_of
@@ -115,7 +115,7 @@ def _run(
             evaluation,
             min(options["at_once"], max(1, todo)),
             finished,
-            all_of(recorder, telemetry()),
+            fan_out(recorder, telemetry()),
             lambda: most is not None and progress.cost >= most,
         )
         how = asyncio.run(_drive(pool, work)) if todo else _How()

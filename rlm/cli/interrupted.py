@@ -6,7 +6,7 @@ from typing import Any
 
 from ..budgets import Usage
 from ..history import REPLHistoryEntry
-from ..results import ExecutionResult, Failed
+from ..results import ExecutionResult, Failed, FailureCause
 from .formatting import count
 from .progress.state import RunState
 
@@ -21,9 +21,16 @@ def interrupted_result(state: RunState) -> Failed:
         if state.phase == "running":
             calls = tuple(state.records)
             entries.append(REPLHistoryEntry(state.iteration, None, state.code, "[interrupted]", False, calls))
-        used = {name: int(state.budget.get(name) or 0) for name in ("tokens_in", "tokens_out", "llm_calls")}
-        usage = Usage(seconds=state.seconds(), cost_usd=state.budget.get("cost_usd"), **used)
-        return Failed("interrupted", None, tuple(entries), usage=usage, run_id=state.run_id)
+        used = state.usage
+        usage = Usage(used.tokens_in, used.tokens_out, used.cost_usd, state.seconds(), used.llm_calls)
+        return Failed(
+            "interrupted",
+            history=tuple(entries),
+            cause=FailureCause("interrupted"),
+            iterations=len(entries),
+            usage=usage,
+            run_id=state.run_id,
+        )
 
 
 def how_to_go_on(result: ExecutionResult[Any], task_file: str) -> str:

@@ -8,16 +8,16 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from ..events import all_of, ignore
+from ..events import Event, fan_out, ignore
 from ..repl.replay import Past
 from ..results import ExecutionResult
 from ..tasks import Task
 from ..traces.writer import TraceWriter
 from .interrupted import interrupted_result
-from .progress.state import Event, RunState
+from .progress.state import RunState
 from .telemetry import telemetry
 
 T = TypeVar("T")
@@ -44,21 +44,19 @@ class Outcome:
     result: ExecutionResult[Any]
     interrupted: bool
     state: RunState
-    cause: str | None = None
-    """What broke the run off, where something did: `model:key`, `sandbox:KernelStartError`."""
 
 
 def drive(task: Task, view: View, state: RunState, *, past: Past | None = None, record: bool = True) -> Outcome:
     """Run a task to its end, or until somebody interrupts it. It is on record unless `record` is off."""
-    from ..runner import Causes, run_task
+    from ..runner import run_task
     from ..traces.default_writer import default_observer
 
-    writer, spans, causes = default_observer() if record else ignore, telemetry(), Causes()
-    state.budget = task.trigger.to_dict()
+    writer, spans = default_observer() if record else ignore, telemetry()
+    state.limits = task.trigger
     view.start(task)
     try:
-        run = run_task(task, observe=all_of(writer, causes, _guarded(view), spans), past=past)
-        return replace(asyncio.run(_drive(run, state)), cause=causes.last)
+        run = run_task(task, observe=fan_out(writer, _guarded(view), spans), past=past)
+        return asyncio.run(_drive(run, state))
     finally:
         view.stop()
         if isinstance(writer, TraceWriter):

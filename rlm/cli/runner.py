@@ -83,7 +83,7 @@ def _code(outcome: Outcome, strict: bool) -> int:
     from ..results import Extracted, Failed
 
     result = outcome.result
-    if isinstance(result, Failed) and outcome.cause in _ENVIRONMENT:
+    if isinstance(result, Failed) and str(result.cause) in _ENVIRONMENT:
         return exit_codes.ENVIRONMENT
     if isinstance(result, Failed) or (strict and isinstance(result, Extracted)):
         return exit_codes.NO_ANSWER

@@ -13,14 +13,14 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from ..budgets import Ledger
-from ..events import Observer, Teller, ignore
+from ..events import Emitter, Observer, RunEnded, RunInterrupted, TiersUsed, ignore
 from ..extraction.errors import MaxRetriesExceeded
 from ..extraction.retry import ExtractionOrchestrator, Reply
 from ..models.client import ModelError
 from ..repl import event_data
 from ..repl.llm import Asker, excused
 from ..repl.loop import Driver
-from ..results import ExecutionResult, Failed, Submitted
+from ..results import ExecutionResult, Failed, FailureCause, Submitted
 from ..signatures import InvalidOutputs, Signature
 
 if TYPE_CHECKING:
@@ -35,30 +35,28 @@ async def run_direct(task: Task, make: Callable[..., Any], *, observe: Observer 
     model = make(task.models.main, "main")
     driver = Driver(task.signature, model, trigger=task.trigger, observe=observe, task=task.source)
     inputs = task.signature.check_inputs(task.inputs)
-    ledger, tell = Ledger(task.trigger), Teller(uuid.uuid4().hex[:12], observe)
-    tell("run_started", event_data.beginning(driver, ledger, inputs) | {"parent": None, "baseline": "direct"})
-    cause, asker = None, Asker(model, model, model, ledger, tell)
+    ledger, emit = Ledger(task.trigger), Emitter(uuid.uuid4().hex[:12], observe)
+    emit(event_data.run_started(emit.run_id, driver, ledger, inputs, baseline="direct"))
+    asker = Asker(model, model, model, ledger, emit)
     try:
         left = ledger.seconds_left()
         async with excused(asyncio.timeout(left if math.isfinite(left) else None)):
-            result = await _answer(task.signature, inputs, asker, tell)
+            result = await _answer(task.signature, inputs, asker, emit)
     except ModelError as error:
-        cause = f"model:{error.kind}"
-        result = Failed(f"the model could not be asked ({error.kind}): {error}")
+        cause = FailureCause("model", error.kind)
+        result = Failed(f"the model could not be asked ({error.kind}): {error}", cause=cause)
     except TimeoutError:
         result = Failed(f"no answer within {task.trigger.max_duration:g} seconds")
     except asyncio.CancelledError:
-        tell("run_interrupted", {})
+        emit(RunInterrupted(emit.run_id))
         raise
     except Exception as error:
-        cause = f"fault:{type(error).__name__}"
-        result = Failed(f"the run broke off: {type(error).__name__}: {error}")
-    result = replace(result, usage=ledger.usage(), run_id=tell.run_id)
+        cause = FailureCause("fault", type(error).__name__)
+        result = Failed(f"the run broke off: {type(error).__name__}: {error}", cause=cause)
+    result = replace(result, usage=ledger.usage(), run_id=emit.run_id)
     if tiers := asker.tiers.by_signature:
-        tell("tiers", {"by_signature": tiers})
-    reason = result.reason if isinstance(result, Failed) else None
-    ending = {"ending": type(result).__name__, "confidence": result.confidence, "cause": cause, "reason": reason}
-    tell("run_ended", {**ending, "result": result.to_dict()})
+        emit(TiersUsed(emit.run_id, tiers))
+    emit(RunEnded(emit.run_id, result))
     return result
 
 
@@ -75,7 +73,7 @@ def prompt_for(signature: Signature, inputs: Mapping[str, Any]) -> str:
 
 
 async def _answer(
-    signature: Signature, inputs: Mapping[str, Any], asker: Asker, tell: Teller
+    signature: Signature, inputs: Mapping[str, Any], asker: Asker, emit: Emitter
 ) -> Submitted[Any] | Failed:
     schema = signature.output_schema()
     accepted: list[Any] = []
@@ -95,7 +93,7 @@ async def _answer(
         await ExtractionOrchestrator(schema, callback=check).extract(
             agent,
             prompt_for(signature, inputs),
-            on_attempt=lambda made, text: tell("extraction_attempt", event_data.attempt(made, text)),
+            on_attempt=lambda made, text: emit(event_data.extraction_attempted(emit.run_id, made, text)),
         )
     except MaxRetriesExceeded as error:
         return Failed(f"no usable answer in {error.attempts} attempts", error.best_invalid)

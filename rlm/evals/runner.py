@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import sandbox
 
-from ..events import Observer, all_of, ignore
-from ..results import ExecutionResult, Failed, Submitted
-from ..runner import HOPELESS, Causes, make_model, run_task
+from ..events import Observer, fan_out, ignore
+from ..results import ExecutionResult, Failed, FailureCause, Submitted
+from ..runner import make_model, run_task
 from .baseline import run_direct
 from .config import Evaluation
 from .log import Entry
@@ -90,24 +90,25 @@ def only(evaluation: Evaluation, wanted: Collection[tuple[str, int]]) -> Iterato
 async def run_sample(evaluation: Evaluation, sample: Sample, epoch: int, *, observe: Observer = ignore) -> Entry:
     """One sample, run and scored. Raises `TaskError` for one that is no task, and `CannotGoOn`."""
     task = evaluation.settings.task_for(sample)
-    causes, tiers = Causes(), TierWatch()
+    tiers = TierWatch()
 
     def make(spec: ModelSpec, role: str, had: int = 0) -> Any:
         return _model(evaluation, sample, epoch, spec, role, had)
 
     began = time.monotonic()
-    watched = all_of(observe, causes, tiers)
+    watched = fan_out(observe, tiers)
     try:
         if evaluation.baseline == "direct":
             result = await run_direct(task, make, observe=watched)
         else:
             result = await run_task(task, observe=watched, make=make)
     except Exception as error:  # before the run began: its inputs, a script that is gone
-        result, causes.last = Failed(f"{type(error).__name__}: {error}"), f"fault:{type(error).__name__}"
-    cause = causes.last if isinstance(result, Failed) else None
-    if cause in HOPELESS and not (cause == _NO_KERNEL and await asyncio.to_thread(_kernel_starts, task)):
+        result = Failed(f"{type(error).__name__}: {error}", cause=FailureCause("fault", type(error).__name__))
+    cause = result.cause if isinstance(result, Failed) else None
+    no_kernel = str(cause) == _NO_KERNEL
+    if cause is not None and cause.hopeless and not (no_kernel and await asyncio.to_thread(_kernel_starts, task)):
         raise CannotGoOn(str(result.reason))  # type: ignore[union-attr]
-    return replace(_entry(sample, epoch, result, cause, time.monotonic() - began), tiers=tiers.by_signature)
+    return replace(_entry(sample, epoch, result, time.monotonic() - began), tiers=tiers.by_signature)
 
 
 def _kernel_starts(task: Task) -> bool:
@@ -123,7 +124,8 @@ def _kernel_starts(task: Task) -> bool:
     return False
 
 
-def _entry(sample: Sample, epoch: int, result: ExecutionResult[Any], cause: str | None, seconds: float) -> Entry:
+def _entry(sample: Sample, epoch: int, result: ExecutionResult[Any], seconds: float) -> Entry:
+    cause = result.cause if isinstance(result, Failed) else None
     reason = None if isinstance(result, Submitted) else str(result.reason)
     error = None if cause is None else f"{cause}: {reason}"
     outputs = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..events import Event
+from ..events import Event, TiersUsed
 
 Tiers = Mapping[str, Mapping[str, float]]
 """Counters by signature: see `rlm.adapters.metrics.TierMetrics.by_signature`."""
@@ -20,8 +20,8 @@ class TierWatch:
 
     def __call__(self, event: Event) -> None:
         """Take an event."""
-        if event.kind == "tiers":
-            self._told.append(event.data["by_signature"])
+        if isinstance(event, TiersUsed):
+            self._told.append(event.by_signature)
 
     @property
     def by_signature(self) -> dict[str, dict[str, float]]:

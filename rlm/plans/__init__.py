@@ -5,11 +5,12 @@
 `docs/plans.md` shows how one run with plans flows through these modules. `PlanEscalationDetector` also works alone.
 """
 
+from ..events import FailedThreshold
 from .candidates import compare, similarity
 from .escalation import FallbackConfig, PlanEscalationDetector
 from .json_log import JsonLog, LogError
 from .logs import PlanLogs
-from .plan import Candidate, CandidateSet, FailedThreshold, Plan, Scores, Weights
+from .plan import Candidate, CandidateSet, Plan, Scores, Weights
 from .settings import Judge, Operator, PlanSettings, Thresholds
 
 __all__ = [

@@ -13,7 +13,7 @@ import sandbox
 from sandbox.data import SMALL_BYTES
 
 from ..budgets import BudgetExceeded, FallbackReason, Ledger
-from ..events import Teller
+from ..events import Emitter
 from ..extraction.retry import Reply
 from ..models.client import ask
 from ..repl.llm import Asker
@@ -39,7 +39,7 @@ class Context:
 
     ledger: Ledger
     logs: PlanLogs
-    tell: Teller
+    emit: Emitter
     asker: Asker
 
     @classmethod
@@ -57,10 +57,10 @@ class Context:
         driver = replace(driver, sealed={name: sandbox.Text(value) for name, value in large.items()})
         run_id = uuid.uuid4().hex[:12]
         ledger = Ledger(driver.trigger, spent=past.usage if past is not None else None)
-        tell = Teller(run_id, driver.observe)
-        asker = Asker(main, sub, extraction, ledger, tell)
+        emit = Emitter(run_id, driver.observe)
+        asker = Asker(main, sub, extraction, ledger, emit)
         logs = PlanLogs(settings.logs)
-        return cls(run_id, loop_id or run_id, driver, plain, settings, models, ledger, logs, tell, asker)
+        return cls(run_id, loop_id or run_id, driver, plain, settings, models, ledger, logs, emit, asker)
 
     async def ask(self, model: str | None, prompt: str, role: str) -> Reply:
         """One answer of a model, without a memory of others. Raises `ModelError`, and `BudgetExceeded`."""

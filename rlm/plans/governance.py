@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..budgets import BudgetExceeded, FallbackTrigger, Usage
+from ..events import FailedThreshold
 from ..extraction.errors import ExtractionError
 from ..extraction.retry import ExtractionOrchestrator
 from ..models.client import ModelError
@@ -17,7 +18,6 @@ from ..repl.loop import Driver
 from ..repl.output_checks import failed_check
 from ..results import ExecutionResult, Extracted, Failed, Submitted
 from .context import Context
-from .plan import FailedThreshold
 from .prompts import template
 from .settings import Judge, Thresholds
 

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from ..events import FailedThreshold, PlansCompared, RankedPlan
+
 MAX_APPROACH_CHARS = 4_000
 MAX_NAME_CHARS = 60
 
@@ -142,6 +144,12 @@ class CandidateSet:
             "timestamp": self.timestamp,
         }
 
+    def to_event(self, run_id: str, *, again: bool = False) -> PlansCompared:
+        """The set as an event of a run; `again` where an earlier run compared it."""
+        ranked = [RankedPlan(one.plan.name, one.rank, one.score, one.plan.to_dict()) for one in self.candidates]
+        data = self.to_dict() | {"candidates": ranked}
+        return PlansCompared(run_id, **data, again=again)
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CandidateSet:
         """The set that `to_dict` described."""
@@ -155,18 +163,6 @@ class CandidateSet:
             data["comparison_set_id"],
             data["timestamp"],
         )
-
-
-@dataclass(frozen=True, slots=True)
-class FailedThreshold:
-    """One threshold that an outcome did not meet: what was measured, what was wanted, what it was."""
-
-    metric: str
-    threshold: Any
-    actual: Any
-
-    def __str__(self) -> str:
-        return f"{self.metric}: wanted {_words(self.threshold)}, was {_words(self.actual)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +228,3 @@ def best(rejections: Iterable[Rejection]) -> Rejection | None:
 
 def _confidence(rejection: Rejection) -> float:
     return float((rejection.result or {}).get("confidence") or 0.0)
-
-
-def _words(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

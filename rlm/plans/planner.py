@@ -66,7 +66,7 @@ class PlanMaker:
         kept = [replace(one, plan_id=new_id()) if ids.count(one.plan_id) > 1 else one for one in kept]
         candidates = compare(context.loop_id, number, kept, adjustment.weights, dropped)
         await asyncio.to_thread(context.logs.compared, candidates, context.driver.signature.output_schema())
-        context.tell("plans_compared", candidates.to_dict())
+        context.emit(candidates.to_event(context.run_id))
         return candidates
 
     def _request(self, number: int, adjustment: Adjustment, rejected: tuple[Rejection, ...]) -> Request:

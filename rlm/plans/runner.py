@@ -12,12 +12,13 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ..budgets import BudgetExceeded
+from ..events import EscalationAnswered, OperatorAwaited, PlanAnswered, PlanEscalated, RunEnded, RunInterrupted
 from ..models.cache import one_run
 from ..models.client import ModelError
 from ..repl import event_data
 from ..repl.loop import Driver
 from ..repl.replay import Past
-from ..results import ExecutionResult, Failed, Submitted, from_dict
+from ..results import ExecutionResult, Failed, FailureCause, Submitted, from_dict
 from ..signatures import InvalidOutputs
 from . import resume
 from .adjustment import Adjustment
@@ -60,7 +61,7 @@ class _Loop:
 
     def __init__(self, context: Context, past: Past | None, begun: Mapping[str, Past]) -> None:
         self.context, self.settings, self.past = context, context.settings, past
-        self.logs, self.tell = context.logs, context.tell
+        self.logs, self.emit = context.logs, context.emit
         self.maker = PlanMaker(context)
         self.trial = Trial(context, begun)
         self.escalations: list[str] = []
@@ -74,29 +75,27 @@ class _Loop:
     async def go(self) -> ExecutionResult[Any]:
         """Run to the end. Whatever happens, the result says what was tried and rejected."""
         context = self.context
-        origin = {"parent": None, "parent_call": None, "loop_id": context.loop_id, **event_data.earlier(self.past)}
-        if self.tell.heard:
-            self.tell("run_started", event_data.beginning(context.driver, context.ledger, context.inputs) | origin)
+        if self.emit.active:
+            about = (context.run_id, context.driver, context.ledger, context.inputs, self.past)
+            self.emit(event_data.run_started(*about, loop_id=context.loop_id))
         try:
             result = await self._loop()
         except ModelError as error:
-            self.trial.cause = f"model:{error.kind}"
+            self.trial.cause = FailureCause("model", error.kind)
             result = self._failed(f"the model could not be asked for plans ({error.kind}): {error}")
         except BudgetExceeded as error:
             result = self._failed(f"nothing is left of the budget to make plans with: {error}")
         except (NoPlans, LogError) as error:
             result = self._failed(str(error))
         except asyncio.CancelledError:
-            self.tell("run_interrupted", {})
+            self.emit(RunInterrupted(context.run_id))
             raise
         except Exception as error:  # a fault of ours, or of a caller's function: what was tried is kept all the same
             result = self._failed(f"the plans broke off: {type(error).__name__}: {error}")
         result = replace(result, usage=context.ledger.usage(), run_id=context.run_id)
-        if self.tell.heard:
-            ending: dict[str, Any] = {"ending": type(result).__name__, "confidence": result.confidence}
-            ending["cause"] = self.trial.cause if isinstance(result, Failed) else None
-            ending["reason"] = None if isinstance(result, Submitted) else str(result.reason)
-            self.tell("run_ended", {**ending, "result": result.to_dict()})
+        if isinstance(result, Failed):
+            result = replace(result, cause=self.trial.cause)
+        self.emit(RunEnded(context.run_id, result))
         return result
 
     async def _loop(self) -> ExecutionResult[Any]:
@@ -106,7 +105,7 @@ class _Loop:
         if sets:
             candidates = sets[-1]
             adjustment = self.maker.after(sets[-2], self.rejections) if len(sets) > 1 else adjustment
-            self.tell("plans_compared", {**candidates.to_dict(), "again": True})
+            self.emit(candidates.to_event(self.context.run_id, again=True))
         else:
             candidates = await self.maker.first()
         while True:
@@ -146,7 +145,7 @@ class _Loop:
             raise LogError(self.logs.escalations.path, "the rejections of this loop are no longer in its logs")
         self.escalations.append(entry["log_entry_id"])
         if not known:
-            self.tell("plan_escalated", entry)
+            self._escalated(entry)
         if not fallback.enabled:
             return self._failed(f"{entry['escalation_reason']} No fallback is configured.")
         if known and not again and entry["recommended_action"] != REVIEW:
@@ -159,14 +158,14 @@ class _Loop:
             except (NoPlans, ModelError, BudgetExceeded) as error:
                 entry = detector.hand_to_operator(entry, f"No new plans could be made: {error}.")
                 entry = await asyncio.to_thread(detector.trigger_fallback, entry)
-                self.tell("plan_escalated", entry)
+                self._escalated(entry)
         return await self._ask_operator(candidates, entry)
 
     async def _ask_operator(
         self, candidates: CandidateSet, entry: Entry
     ) -> ExecutionResult[Any] | tuple[CandidateSet, Adjustment]:
         answer = await self._answer_to(entry)
-        self.tell("escalation_answered", asdict(answer))
+        self.emit(EscalationAnswered(self.context.run_id, **asdict(answer)))
         match answer.answer:
             case "approve":
                 return self._approved(answer)
@@ -186,8 +185,8 @@ class _Loop:
         """The operator's answer, or the default when it does not come in time. Waiting costs no time of the budget."""
         operator, answers = self.settings.operator, self.logs.answers
         if operator.timeout:
-            about = {"escalation_id": entry["log_entry_id"], "timeout": operator.timeout, "default": operator.default}
-            self.tell("operator_awaited", {**about, "logs": str(self.logs.folder)})
+            about = (entry["log_entry_id"], operator.timeout, operator.default, str(self.logs.folder))
+            self.emit(OperatorAwaited(self.context.run_id, *about))
         loop = asyncio.get_running_loop()
         began = loop.time()
         answer = await answers.wait(entry["log_entry_id"], operator.timeout)
@@ -195,6 +194,10 @@ class _Loop:
         if answer is not None:
             return answer
         return answers.give(OperatorAnswer(entry["log_entry_id"], operator.default, answered_by="timeout"))
+
+    def _escalated(self, entry: Entry) -> None:
+        about = (entry["log_entry_id"], entry["escalation_reason"], entry.get("fallback_details"))
+        self.emit(PlanEscalated(self.context.run_id, *about, dict(entry)))
 
     def _fallback(self, entry: Entry) -> str:
         """What is done when plans were escalated, in words. New plans are made later, by whoever asked for this."""
@@ -208,7 +211,7 @@ class _Loop:
     def _answered(self, accepted: Accepted) -> ExecutionResult[Any]:
         one, result = accepted.candidate, accepted.result
         told = self._about(one.plan, result.run_id, "thresholds")
-        self.tell("plan_answered", told)
+        self.emit(PlanAnswered(self.context.run_id, told["name"], told["accepted_by"], told))
         return replace(result, plan=told)
 
     def _approved(self, answer: OperatorAnswer) -> ExecutionResult[Any]:
@@ -220,7 +223,7 @@ class _Loop:
             return self._failed("An answer was approved, but no rejected plan has given one that fits the signature.")
         assert chosen.result is not None
         told = self._about(chosen.plan, chosen.run_id, answer.answered_by)
-        self.tell("plan_answered", told)
+        self.emit(PlanAnswered(self.context.run_id, told["name"], told["accepted_by"], told))
         return replace(from_dict({"history": [], **chosen.result}, self.context.driver.signature), plan=told)
 
     def _of_operator(self, answer: OperatorAnswer) -> ExecutionResult[Any]:
@@ -229,7 +232,7 @@ class _Loop:
         except InvalidOutputs as error:
             return self._failed(f"The operator's answer does not fit the signature: {error}")
         told = self._about(None, "", answer.answered_by)
-        self.tell("plan_answered", told)
+        self.emit(PlanAnswered(self.context.run_id, told["name"], told["accepted_by"], told))
         return Submitted(outputs, 0, self.context.ledger.usage().llm_calls, plan=told)
 
     def _failed(self, reason: str) -> Failed:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..budgets import Usage
-from ..events import Event, all_of, ignore
+from ..events import FailedThreshold, PlanRejected, PlanSelected
 from ..repl import event_data
 from ..repl.loop import Driver
 from ..repl.replay import Past
-from ..results import ExecutionResult
+from ..results import ExecutionResult, Failed, FailureCause
 from .context import Context
 from .governance import judge
-from .plan import Candidate, CandidateSet, FailedThreshold, Plan, Rejection
+from .plan import Candidate, CandidateSet, Plan, Rejection
 from .shares import Shares
 
 
@@ -36,8 +36,8 @@ class Trial:
     """Plans that were being run when the loop was stopped, by id: they go on from what is on record of them."""
 
     rejections: list[Rejection] = field(default_factory=list)
-    cause: str | None = None
-    """Why the last plan that broke off did so, as its run said: `model:key`."""
+    cause: FailureCause | None = None
+    """The cause of the last plan whose run broke off."""
 
     async def first_acceptable(
         self, candidates: CandidateSet, waiting: Sequence[Candidate], shares: Shares
@@ -78,14 +78,16 @@ class Trial:
         used = before.usage if before is not None else Usage()
         share = shares.of_plan(plan, used)
         await asyncio.to_thread(context.logs.selected, candidates, one, share)
-        about = {"comparison_set_id": candidates.comparison_set_id, "rank": one.rank, "score": one.score}
-        context.tell("plan_selected", {**about, "plan": plan.to_dict(), "limits": share.to_dict()})
+        about = (candidates.comparison_set_id, one.rank, one.score, plan.to_dict(), share)
+        context.emit(PlanSelected(context.run_id, *about))
         result = await self._driver_of(plan).run(
             context.inputs, ledger=context.ledger.child(share, used), past=before, parent=context.run_id
         )
+        if isinstance(result, Failed) and result.cause is not None:
+            self.cause = result.cause
         failed = await judge(context, result, share)
-        if context.tell.heard:
-            context.tell("budget", event_data.budget(context.ledger, 0))
+        if context.emit.active:
+            context.emit(event_data.budget_used(context.run_id, context.ledger, 0))
         if not failed:
             return Accepted(one, result)
         await self._reject(candidates, one, failed, result)
@@ -106,9 +108,8 @@ class Trial:
         made = Rejection(candidates.loop_id, set_id, candidates.round, one.rank, one.plan, failed, run_id, kept)
         self.rejections.append(made)  # also when it cannot be logged: the result says what was tried
         await asyncio.to_thread(self.context.logs.rejected, made)
-        about = {"comparison_set_id": set_id, "plan_id": one.plan.plan_id, "name": one.plan.name, "rank": one.rank}
-        thresholds = [asdict(each) for each in failed]
-        self.context.tell("plan_rejected", {**about, "run_id": run_id, "failed_thresholds": thresholds})
+        about = (set_id, one.plan.plan_id, one.plan.name, one.rank, run_id, list(failed))
+        self.context.emit(PlanRejected(self.context.run_id, *about))
 
     def _driver_of(self, plan: Plan) -> Driver:
         """The driver with a plan's guidance, model and tools. Its runs are children: they may nest one deeper."""
@@ -129,13 +130,8 @@ class Trial:
             tools=tools,
             guidance=plan.approach,
             depth=driver.depth + 1,
-            observe=driver.observe if driver.observe is ignore else all_of(driver.observe, self._look),
             task={"plan": plan.to_dict()},
         )
-
-    def _look(self, event: Event) -> None:
-        if event.kind == "run_ended" and event.data.get("cause"):
-            self.cause = str(event.data["cause"])
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:

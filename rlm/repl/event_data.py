@@ -1,4 +1,4 @@
-"""What events say about a run: its beginning, its variables, its budget; as plain data."""
+"""Events made from the objects of a run: its start, its variables, its budget, its extraction attempts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,17 @@ from typing import TYPE_CHECKING, Any
 from sandbox import Variable
 
 from ..budgets import Ledger
+from ..events import (
+    AttemptProblem,
+    BudgetUsed,
+    ExtractionAttempted,
+    ModelNames,
+    RunSettings,
+    RunStarted,
+    SignatureInfo,
+    VariableInfo,
+    VariablesChanged,
+)
 from ..extraction.retry import Attempt
 from ..history import VariableChanges
 from ..signatures import Signature
@@ -18,87 +29,98 @@ if TYPE_CHECKING:
     from .replay import Past
 
 
-def beginning(driver: Driver, ledger: Ledger, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run starts from. The inputs are the live values."""
+def run_started(
+    run_id: str,
+    driver: Driver,
+    ledger: Ledger,
+    inputs: Mapping[str, Any],
+    past: Past | None = None,
+    *,
+    parent: str | None = None,
+    parent_call: int | None = None,
+    loop_id: str | None = None,
+    baseline: str | None = None,
+) -> RunStarted:
+    """Describe what a run starts from. The inputs are the live values."""
     models = (driver.main_model, driver.sub_model or driver.main_model, driver.extraction_model or driver.main_model)
-    names = [getattr(model, "model", str(model)) for model in models]
-    return {
-        "signature": driver.signature.once("told", lambda: _signature(driver.signature)),
-        "inputs": dict(inputs),
-        "depth": ledger.depth,
-        "models": dict(zip(("main", "sub", "extraction"), names, strict=True)),
-        "trigger": ledger.trigger.to_dict(),
-        "settings": {
-            "isolation": driver.isolation,
-            "policy": driver.policy,
-            "depth": driver.depth,
-            "limits": dataclasses.asdict(driver.limits),
-            "checks": list(driver.checks),
-            "tools": sorted(driver.tools),
-            "guidance": driver.guidance,
-        },
-        "task": dict(driver.task) if driver.task is not None else None,
-    }
+    return RunStarted(
+        run_id,
+        signature=driver.signature.once("info", lambda: _signature(driver.signature)),
+        inputs=dict(inputs),
+        depth=ledger.depth,
+        models=ModelNames(*(str(getattr(model, "model", model)) for model in models)),
+        trigger=ledger.trigger,
+        settings=RunSettings(
+            isolation=driver.isolation,
+            policy=driver.policy,
+            depth=driver.depth,
+            limits=dataclasses.asdict(driver.limits),
+            checks=list(driver.checks),
+            tools=sorted(driver.tools),
+            guidance=driver.guidance,
+        ),
+        task=dict(driver.task) if driver.task is not None else None,
+        parent=parent,
+        parent_call=parent_call,
+        resumed_from=past.run_id if past is not None else None,
+        spent=past.usage if past is not None else None,
+        loop_id=loop_id,
+        baseline=baseline,
+    )
 
 
-def earlier(past: Past | None) -> dict[str, Any]:
-    """Which run a run goes on from, and what had been used until then."""
-    if past is None:
-        return {"resumed_from": None}
-    return {"resumed_from": past.run_id, "spent": past.usage.to_dict()}
+def variables_changed(
+    run_id: str, iteration: int, changes: VariableChanges, variables: Mapping[str, Variable]
+) -> VariablesChanged:
+    """Describe the variables that a cell bound, changed and deleted."""
+    return VariablesChanged(
+        run_id,
+        iteration=iteration,
+        added={name: _variable(variables[name]) for name in changes.added},
+        changed={name: _variable(variables[name]) for name in changes.changed},
+        removed=list(changes.removed),
+    )
 
 
-def variables(changes: VariableChanges, now: Mapping[str, Variable]) -> dict[str, Any]:
-    """The variables that a cell bound, changed and deleted."""
-    return {
-        "added": {name: _variable(now[name]) for name in changes.added},
-        "changed": {name: _variable(now[name]) for name in changes.changed},
-        "removed": list(changes.removed),
-    }
+def budget_used(run_id: str, ledger: Ledger, iterations: int) -> BudgetUsed:
+    """Describe what has been used, beside the limits."""
+    usage, limits = ledger.usage(), ledger.trigger
+    return BudgetUsed(
+        run_id,
+        iterations=iterations,
+        max_iterations=limits.max_iterations,
+        llm_calls=usage.llm_calls,
+        max_llm_calls=limits.max_llm_calls,
+        seconds=usage.seconds,
+        max_duration=limits.max_duration,
+        tokens=usage.tokens,
+        tokens_in=usage.tokens_in,
+        tokens_out=usage.tokens_out,
+        max_tokens=limits.max_tokens,
+        cost_usd=usage.cost_usd,
+        max_cost_usd=limits.max_cost_usd,
+    )
 
 
-def budget(ledger: Ledger, iterations: int) -> dict[str, Any]:
-    """What has been used, of what."""
-    used, limits = ledger.usage(), ledger.trigger
-    return {
-        "iterations": iterations,
-        "max_iterations": limits.max_iterations,
-        "llm_calls": used.llm_calls,
-        "max_llm_calls": limits.max_llm_calls,
-        "seconds": used.seconds,
-        "max_duration": limits.max_duration,
-        "tokens": used.tokens,
-        "tokens_in": used.tokens_in,
-        "tokens_out": used.tokens_out,
-        "max_tokens": limits.max_tokens,
-        "cost_usd": used.cost_usd,
-        "max_cost_usd": limits.max_cost_usd,
-    }
+def extraction_attempted(run_id: str, attempt: Attempt, prompt: str) -> ExtractionAttempted:
+    """Describe one attempt at an extraction."""
+    problems = [AttemptProblem(problem.path, str(problem)) for problem in attempt.problems]
+    if attempt.failure and not problems:
+        problems = [AttemptProblem("", attempt.message)]
+    return ExtractionAttempted(run_id, number=attempt.number, prompt=prompt, text=attempt.raw_output, problems=problems)
 
 
-def attempt(made: Attempt, prompt: str) -> dict[str, Any]:
-    """One attempt at an extraction."""
-    problems = [{"path": one.path, "message": str(one)} for one in made.problems]
-    if made.failure and not problems:
-        problems = [{"path": "", "message": made.message}]
-    return {"number": made.number, "prompt": prompt, "text": made.raw_output, "problems": problems}
-
-
-def _signature(signature: Signature) -> dict[str, Any]:
-    return {
-        "name": signature.name,
-        "instructions": signature.instructions,
-        "inputs": [field.name for field in signature.inputs],
-        "outputs": [field.name for field in signature.outputs],
-        "text": _text(signature),
-        "schema": signature.output_schema(),
-    }
-
-
-def _text(signature: Signature) -> str:
+def _signature(signature: Signature) -> SignatureInfo:
     sides = [[f"{field.name}: {field.type_text}" for field in side] for side in (signature.inputs, signature.outputs)]
-    return " -> ".join(", ".join(side) for side in sides)
+    return SignatureInfo(
+        name=signature.name,
+        instructions=signature.instructions,
+        inputs=[field.name for field in signature.inputs],
+        outputs=[field.name for field in signature.outputs],
+        text=" -> ".join(", ".join(side) for side in sides),
+        schema=signature.output_schema(),
+    )
 
 
-def _variable(variable: Variable) -> dict[str, Any]:
-    return {"type": variable.type, "size": variable.size, "preview": variable.preview}
+def _variable(variable: Variable) -> VariableInfo:
+    return VariableInfo(variable.type, variable.size, variable.preview)

@@ -18,7 +18,7 @@ from pydantic_core import to_jsonable_python
 from sandbox import StopCell
 from sandbox.threads import threaded
 
-from ..events import Teller
+from ..events import CallEnded, CallStarted, Emitter
 from ..history import CallRecord, cut_middle
 from .replay import RecordedCall
 
@@ -64,9 +64,9 @@ class Replay:
 class CallLog:
     """Wraps host functions: each call is timed, told and kept; in a cell that runs again the record answers."""
 
-    def __init__(self, tell: Teller, repeatable: Collection[str] = ()) -> None:
+    def __init__(self, emit: Emitter, repeatable: Collection[str] = ()) -> None:
         """`repeatable` are functions that ask nobody and change nothing outside: they are simply called again."""
-        self._tell = tell
+        self._emit = emit
         self._repeatable = frozenset(repeatable)
         self._numbers = itertools.count(1)
         self.iteration = 0
@@ -88,8 +88,8 @@ class CallLog:
                 return await self._answer(name, function, arguments, args, kwargs)
             number, began, timed, kept = next(self._numbers), time.monotonic(), self.timed, self.recorded
             shown = cut_middle(_preview(args, kwargs), 200)
-            about = {"id": number, "name": name, "iteration": self.iteration}
-            self._tell("call_started", {**about, "arguments": arguments, "preview": shown})
+            iteration = self.iteration
+            self._emit(CallStarted(self._emit.run_id, number, name, iteration, arguments, shown))
             current_call.set(number)
             answer, error = None, None
             try:
@@ -110,8 +110,8 @@ class CallLog:
                 seconds = time.monotonic() - began
                 timed.append(CallRecord(name, seconds, error))
                 kept.append(RecordedCall(name, arguments, answer, error))
-                text = json.dumps(answer, ensure_ascii=False, default=repr) if self._tell.heard and not error else None
-                self._tell("call_ended", {**about, "seconds": seconds, "error": error, "answer": text})
+                text = json.dumps(answer, ensure_ascii=False, default=repr) if self._emit.active and not error else None
+                self._emit(CallEnded(self._emit.run_id, number, name, iteration, seconds, error, text))
 
         return recorded
 

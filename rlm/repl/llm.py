@@ -14,7 +14,7 @@ from typing import Any
 
 from ..adapters.metrics import TierMetrics
 from ..budgets import Ledger
-from ..events import Teller
+from ..events import Emitter, ModelAnswered, ModelAsked, ModelFailed
 from ..extraction.prompt import extraction_schema
 from ..models.client import Answer, ModelError, ask
 from ..models.rate_limit.limiter import telling_waits
@@ -81,7 +81,7 @@ class Asker:
     sub_model: Any
     extraction_model: Any
     ledger: Ledger
-    tell: Teller
+    emit: Emitter
     act: Act | None = None
     """Asks the main model for its next reply, if not plainly: `Predict` lets dspy's predictor do it."""
 
@@ -102,9 +102,7 @@ class Asker:
         """The main model's next reply. Raises `OutOfTime` when the run's time is over first."""
         if self.past is not None and iteration <= len(self.past.iterations):
             reply = self.past.iterations[iteration - 1].reply
-            self.tell(
-                "model_answered", {"id": next(self._numbers), "iteration": iteration, "text": reply, "past": True}
-            )
+            self.emit(ModelAnswered(self.emit.run_id, next(self._numbers), iteration, reply, "main", past=True))
             return Answer(reply)
         edition, count = self._told
         kept = count if edition == conversation.edition else 0
@@ -124,7 +122,7 @@ class Asker:
                     raise
                 raise OutOfTime from None
 
-        about = {"role": "main", "iteration": iteration, "kept": kept, "system": conversation.system}
+        about = {"role": "main", "iteration": iteration, "retained": kept, "system": conversation.system}
         return await self.asked(reply_of(), self.main_model, turns[kept:], **about)
 
     async def sub(self, prompt: str, *, main: bool = False, iteration: int = 0) -> Answer:
@@ -232,7 +230,7 @@ class Asker:
 
         def about(step: str, model: str) -> dict[str, Any]:
             call = current_call.get() if role == "sub" else None
-            return {"role": role, "iteration": iteration, "step": step, "kept": 0, "call": call, "model": model}
+            return {"role": role, "iteration": iteration, "step": step, "retained": 0, "call": call, "model": model}
 
         def after(call: ModelCall) -> None:
             used = (call.tokens_in, call.tokens_out, call.cost_usd)
@@ -240,7 +238,8 @@ class Asker:
             number = next(self._numbers)
             system = next((one["content"] for one in call.messages if one["role"] == "system"), None)
             turns = [(one["role"], one["content"]) for one in call.messages if one["role"] != "system"]
-            self.tell("model_asked", {"id": number, **about(call.step, call.model), "system": system, "turns": turns})
+            about_call = about(call.step, call.model)
+            self.emit(ModelAsked(self.emit.run_id, number, **about_call, system=system, turns=turns))
             self._answered(number, role, iteration, answer, call.seconds)
             if told is not None:
                 told.append(answer)
@@ -251,7 +250,7 @@ class Asker:
         except ModelError as error:  # what was sent is not known; that it failed is
             number = next(self._numbers)
             name = str(getattr(asked, "model", asked))
-            self.tell("model_asked", {"id": number, **about("", name), "system": None, "turns": []})
+            self.emit(ModelAsked(self.emit.run_id, number, **about("", name), system=None, turns=[]))
             self._failed(number, role, error, began)
             raise
 
@@ -261,9 +260,9 @@ class Asker:
         """What a model that is being asked answers: counted, and told. `about` has the role of it."""
         number, began = next(self._numbers), time.monotonic()
         call = current_call.get() if about["role"] == "sub" else None  # a child run is asked inside its parent's call
-        about = {"iteration": None, "kept": 0, "system": None, "call": call, **about}
-        named = {"model": getattr(model, "model", str(model)), "turns": turns}
-        self.tell("model_asked", {"id": number, **about, **named})
+        about = {"iteration": None, "retained": 0, "system": None, "call": call, **about}
+        name = str(getattr(model, "model", model))
+        self.emit(ModelAsked(self.emit.run_id, number, **about, model=name, turns=turns))
         try:
             answer = await answering
         except (ModelError, OutOfTime) as error:
@@ -277,18 +276,28 @@ class Asker:
         """Tell of a question that was not answered."""
         self._excuse(error, role)
         kind = error.kind if isinstance(error, ModelError) else "out of time"
-        failed = {"role": role, "error_kind": kind, "message": str(error)}
-        self.tell("model_failed", {"id": number, **failed, "seconds": time.monotonic() - began})
+        seconds = time.monotonic() - began
+        self.emit(ModelFailed(self.emit.run_id, number, role, kind, str(error), seconds))
 
     def _answered(self, number: int, role: str, iteration: int | None, answer: Answer, seconds: float) -> None:
         """Count what an answer used, and tell of it."""
         for one in answer.calls or (answer,):
             self.ledger.record_usage(one.tokens_in, one.tokens_out, one.cost_usd, cached=one.cached)
-        told = {"role": role, "iteration": iteration, "text": answer.text, "truncated": answer.truncated}
-        used = {"tokens_in": answer.tokens_in, "tokens_out": answer.tokens_out, "cost_usd": answer.cost_usd}
-        if answer.cached:
-            used["cached"] = True
-        self.tell("model_answered", {"id": number, **told, "seconds": seconds, **used})
+        self.emit(
+            ModelAnswered(
+                self.emit.run_id,
+                number,
+                iteration,
+                answer.text,
+                role,
+                truncated=answer.truncated,
+                seconds=seconds,
+                tokens_in=answer.tokens_in,
+                tokens_out=answer.tokens_out,
+                cost_usd=answer.cost_usd,
+                cached=answer.cached,
+            )
+        )
 
     def _excuse(self, outcome: Any, role: str) -> None:
         """Leave out of the clock how long a busy model was waited for; in a cell, where others go on, it runs on."""

@@ -16,7 +16,22 @@ from typing import Any
 import sandbox
 
 from ..budgets import FallbackReason, FallbackTrigger, Ledger
-from ..events import Observer, Teller, ignore
+from ..events import (
+    CellEnded,
+    CellError,
+    CellStarted,
+    ConversationCompacted,
+    Emitter,
+    HistoryAppended,
+    IterationStarted,
+    Observer,
+    ReplayDiffered,
+    RunEnded,
+    RunInterrupted,
+    TiersUsed,
+    TriggerFired,
+    ignore,
+)
 from ..extraction.confidence import Scorer, score
 from ..extraction.fallback import Extraction, extract_fallback
 from ..extraction.prompt import MAX_CHARS, SHORTER
@@ -24,7 +39,7 @@ from ..extraction.retry import Reply
 from ..history import REPLHistory, REPLHistoryEntry
 from ..models.cache import one_run
 from ..models.client import Answer, ModelError
-from ..results import ExecutionResult, Failed, Submitted
+from ..results import ExecutionResult, Failed, FailureCause, Submitted
 from ..signatures import Signature
 from . import conversation, event_data
 from .hints import grounding
@@ -118,7 +133,7 @@ class _Run:
         self.driver = driver
         self.ledger = ledger
         self.past = past.iterations if past is not None else ()
-        self.tell = Teller(self.id, driver.observe)
+        self.emit = Emitter(self.id, driver.observe)
         self.inputs = dict(inputs)
         self.history = REPLHistory()
         self.manner = manner_of(driver.main_model)
@@ -127,7 +142,7 @@ class _Run:
             driver.sub_model or driver.main_model,
             driver.extraction_model or driver.main_model,
             ledger,
-            self.tell,
+            self.emit,
             act=driver.act,
             adapter=driver.adapter,
             past=past,
@@ -142,7 +157,7 @@ class _Run:
             unread=frozenset(grounding.unseen(self.inputs)),
         )
         functions = self.tools.functions(driver.tools)
-        self.log = CallLog(self.tell, REPEATABLE)
+        self.log = CallLog(self.emit, REPEATABLE)
         self.repl = Repl(
             {**self.inputs, **driver.sealed},
             functions,
@@ -163,39 +178,42 @@ class _Run:
             brief=self.manner.brief,
             known=RESERVED,
         )
-        self.origin = {
+        self.origin: dict[str, Any] = {
+            "past": past,
             "parent": parent,
             "parent_call": current_call.get() if parent else None,
-            **event_data.earlier(past),
         }
 
     async def go(self) -> ExecutionResult[Any]:
         """Run to the end. Whatever happens, the result carries the usage, the id and what was found out."""
-        if self.tell.heard:
-            self.tell("run_started", event_data.beginning(self.driver, self.ledger, self.inputs) | self.origin)
-        cause = None
+        if self.emit.active:
+            self.emit(event_data.run_started(self.id, self.driver, self.ledger, self.inputs, **self.origin))
         try:
             async with self.repl:
                 result = await self._loop()
         except ModelError as error:
-            cause = f"model:{error.kind}"
-            result = self._failed(f"the model could not be asked ({error.kind}): {error}")
+            cause = FailureCause("model", error.kind)
+            result = self._failed(f"the model could not be asked ({error.kind}): {error}", cause)
         except sandbox.SandboxError as error:
-            cause = f"sandbox:{type(error).__name__}"
-            result = self._failed(f"the sandbox could not go on: {error}")
+            cause = FailureCause("sandbox", type(error).__name__)
+            result = self._failed(f"the sandbox could not go on: {error}", cause)
         except asyncio.CancelledError:
-            self.tell("run_interrupted", {})
+            self.emit(RunInterrupted(self.id))
             raise
         except Exception as error:  # a fault of ours, or of a tool: the run is kept all the same
-            cause = f"fault:{type(error).__name__}"
-            result = self._failed(f"the run broke off: {type(error).__name__}: {error}")
-        result = replace(result, usage=self.ledger.usage(), run_id=self.id)
-        if self.tell.heard:
+            cause = FailureCause("fault", type(error).__name__)
+            result = self._failed(f"the run broke off: {type(error).__name__}: {error}", cause)
+        result = replace(
+            result,
+            iterations=len(self.history),
+            history=tuple(self.history),
+            usage=self.ledger.usage(),
+            run_id=self.id,
+        )
+        if self.emit.active:
             if tiers := self.asker.tiers.by_signature:
-                self.tell("tiers", {"by_signature": tiers})
-            ending = {"ending": type(result).__name__, "confidence": result.confidence, "cause": cause}
-            ending["reason"] = None if isinstance(result, Submitted) else str(result.reason)
-            self.tell("run_ended", {**ending, "result": result.to_dict()})
+                self.emit(TiersUsed(self.id, tiers))
+            self.emit(RunEnded(self.id, result))
         return result
 
     async def _loop(self) -> ExecutionResult[Any]:
@@ -214,7 +232,7 @@ class _Run:
 
     async def _iterate(self, number: int) -> None:
         """Ask, run, remember, tell."""
-        self.tell("iteration_started", {"iteration": number})
+        self.emit(IterationStarted(self.id, number))
         last = self.history[-2:]
         again = len(last) > 1 and last[0].code == last[1].code
         nothing = bool(last) and grounding.found_nothing(last[-1].output)
@@ -248,10 +266,9 @@ class _Run:
         self.history.append(entry)
         self.conversation.add(answer.text, told)
         if self.conversation.compact(list(self.history), self.repl.variables):
-            self.tell("compacted", {"iteration": number, "turns": len(self.conversation.turns)})
-        told_about = {"reasoning": entry.reasoning, "remarks": list(step.remarks), "told": told}
-        self.tell("history", {"iteration": number, **told_about})
-        self.tell("budget", event_data.budget(self.ledger, len(self.history)))
+            self.emit(ConversationCompacted(self.id, number, len(self.conversation.turns)))
+        self.emit(HistoryAppended(self.id, number, entry.reasoning, list(step.remarks), told))
+        self.emit(event_data.budget_used(self.id, self.ledger, len(self.history)))
 
     def _told(self, entry: REPLHistoryEntry, remarks: tuple[str, ...]) -> str:
         """What the model reads about its cell."""
@@ -288,7 +305,7 @@ class _Run:
     async def _run_cell(
         self, number: int, reasoning: str | None, code: str
     ) -> tuple[REPLHistoryEntry, tuple[str, ...]]:
-        self.tell("cell_started", {"iteration": number, "code": code})
+        self.emit(CellStarted(self.id, number, code))
         if self.tools.unread and grounding.names_read(code, self.inputs):
             self.tools.unread = frozenset()
         invented = grounding.own_data(code, self.repl.variables.keys() | self.inputs.keys(), self.tools.unread)
@@ -297,7 +314,7 @@ class _Run:
         result, remarks = await self.repl.run(code, timeout, number, past)
         output = _output(result)
         if past is not None and past.output is not None and past.output != output:
-            self.tell("replay_differs", {"iteration": number, "recorded": past.output, "now": output})
+            self.emit(ReplayDiffered(self.id, number, past.output, output))
         told = (
             grounding.overwritten(code, self.inputs),
             invented,
@@ -308,19 +325,18 @@ class _Run:
         remarks += tuple(remark for remark in told if remark is not None)
         if result.value is not None and not result.text:
             remarks += ("(The last line's value is shown; next time print what you want to see.)",)
-        facts = {"iteration": number, "output": output, "success": result.ok, "seconds": result.seconds}
-        error = result.error and {"name": result.error.name, "message": result.error.message, "line": result.error.line}
-        self.tell("cell_ended", {**facts, "error": error, "limit": result.limit and str(result.limit)})
-        if self.tell.heard:
-            self.tell(
-                "variables", {"iteration": number, **event_data.variables(self.repl.changed, self.repl.variables)}
-            )
+        fault = result.error
+        error = None if fault is None else CellError(fault.name, fault.message, fault.line)
+        limit = None if result.limit is None else str(result.limit)
+        self.emit(CellEnded(self.id, number, output, result.ok, result.seconds, error, limit))
+        if self.emit.active:
+            self.emit(event_data.variables_changed(self.id, number, self.repl.changed, self.repl.variables))
         calls = tuple(self.log.timed)
         entry = REPLHistoryEntry(number, reasoning, code, output, result.ok, calls, self.repl.changed)
         return entry, remarks
 
     async def _extract(self, reason: FallbackReason) -> ExecutionResult[Any]:
-        self.tell("trigger_fired", {"reason": str(reason), "reason_data": reason.to_dict()})
+        self.emit(TriggerFired(self.id, reason))
 
         told = [self.conversation] if self.manner.brief else []
         patience = min(max(2 * self.driver.trigger.max_duration, EXTRACTION_S[0]), EXTRACTION_S[1])
@@ -338,7 +354,7 @@ class _Run:
         extraction = Extraction(
             agent,
             scorer=self.driver.scorer,
-            on_attempt=lambda made, text: self.tell("extraction_attempt", event_data.attempt(made, text)),
+            on_attempt=lambda made, text: self.emit(event_data.extraction_attempted(self.id, made, text)),
             check=self._check if self.driver.checks else None,
         )
         variables = await self.repl.seen()
@@ -355,7 +371,8 @@ class _Run:
             except ModelError as error:
                 if error.kind == "context" and sizes:  # the model that extracts may read less than the main one
                     continue
-                return self._failed(f"{reason}; the extraction model could not be asked ({error.kind}): {error}")
+                why = f"{reason}; the extraction model could not be asked ({error.kind}): {error}"
+                return self._failed(why, FailureCause("model", error.kind))
             if isinstance(result, Failed) and result.partial_outputs is None:
                 result = replace(result, partial_outputs=self.tools.rejected)
             return grounding.noted(result, self.tools.unread)
@@ -379,8 +396,8 @@ class _Run:
         whole = {**signature.outputs_to_json(signature.check_outputs(outputs)), **outputs}
         return await failed_check(self.driver.checks, whole, self.driver.isolation, self.driver.pool)
 
-    def _failed(self, reason: str) -> Failed:
-        return Failed(reason, self.tools.rejected, tuple(self.history))
+    def _failed(self, reason: str, cause: FailureCause) -> Failed:
+        return Failed(reason, self.tools.rejected, cause=cause)
 
 
 def _output(result: sandbox.CellResult) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any
 
+from ..events import ModelAnswered, ModelAsked, RunEnded, RunStarted
 from ..history import cut_middle
 
 MAX_CHARS = 32_000
@@ -38,58 +39,56 @@ def model(name: Any) -> Attributes:
     return {"gen_ai.provider.name": _PROVIDERS.get(provider, provider), "gen_ai.request.model": rest}
 
 
-def run(run_id: str, data: Attributes) -> Attributes:
+def run(event: RunStarted) -> Attributes:
     """What is known of a run when it starts. A signature without a name is called like its task file, or not at all."""
-    signature, task = data.get("signature") or {}, data.get("task") or {}
-    name = signature.get("name") if signature.get("name") != "Task" else None
+    signature, task = event.signature, event.task or {}
+    name = signature.name if signature.name != "Task" else None
     name = name or (PurePath(str(task["path"])).stem if task.get("path") else None)
-    fields = (", ".join(map(str, signature.get(side) or ())) for side in ("inputs", "outputs"))
     known = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": name,
-        "gen_ai.conversation.id": run_id,
-        **model((data.get("models") or {}).get("main") or "unknown"),
-        "rlm.signature": " -> ".join(fields),
-        "rlm.depth": data.get("depth"),
-        "rlm.resumed_from": data.get("resumed_from"),
+        "gen_ai.conversation.id": event.run_id,
+        **model(event.models.main),
+        "rlm.signature": f"{', '.join(signature.inputs)} -> {', '.join(signature.outputs)}",
+        "rlm.depth": event.depth,
+        "rlm.resumed_from": event.resumed_from,
     }
     return present(known)
 
 
-def ending(data: Attributes) -> Attributes:
+def ending(event: RunEnded) -> Attributes:
     """What is known of a run when it has ended."""
-    result = data.get("result") or {}
-    usage = result.get("usage") or {}
+    usage = event.result.usage
     known = {
-        "gen_ai.usage.input_tokens": usage.get("tokens_in"),
-        "gen_ai.usage.output_tokens": usage.get("tokens_out"),
-        "rlm.cost_usd": usage.get("cost_usd"),
-        "rlm.llm_calls": usage.get("llm_calls"),
-        "rlm.ending": str(data.get("ending") or "").lower(),
-        "rlm.confidence": data.get("confidence"),
+        "gen_ai.usage.input_tokens": usage.tokens_in,
+        "gen_ai.usage.output_tokens": usage.tokens_out,
+        "rlm.cost_usd": usage.cost_usd,
+        "rlm.llm_calls": usage.llm_calls,
+        "rlm.ending": event.ending.lower(),
+        "rlm.confidence": event.result.confidence,
     }
     return present(known)
 
 
-def asked(run_id: str, data: Attributes) -> Attributes:
+def asked(event: ModelAsked) -> Attributes:
     """What is known of a model call when it starts."""
     known = {
         "gen_ai.operation.name": "chat",
-        "gen_ai.conversation.id": run_id,
-        **model(data.get("model")),
-        "rlm.role": data.get("role"),
-        "rlm.iteration": data.get("iteration"),
+        "gen_ai.conversation.id": event.run_id,
+        **model(event.model),
+        "rlm.role": event.role,
+        "rlm.iteration": event.iteration,
     }
     return present(known)
 
 
-def answered(data: Attributes) -> Attributes:
+def answered(event: ModelAnswered) -> Attributes:
     """What is known of a model call when there is an answer."""
     known = {
-        "gen_ai.usage.input_tokens": data.get("tokens_in"),
-        "gen_ai.usage.output_tokens": data.get("tokens_out"),
-        "gen_ai.response.finish_reasons": [finish_reason(data)],
-        "rlm.cost_usd": data.get("cost_usd"),
+        "gen_ai.usage.input_tokens": event.tokens_in,
+        "gen_ai.usage.output_tokens": event.tokens_out,
+        "gen_ai.response.finish_reasons": [finish_reason(event)],
+        "rlm.cost_usd": event.cost_usd,
     }
     return present(known)
 
@@ -111,9 +110,9 @@ def error_type(name: Any) -> str:
     return plain(str(name)) if name and len(str(name)) <= 100 else OTHER
 
 
-def finish_reason(data: Attributes) -> str:
+def finish_reason(event: ModelAnswered) -> str:
     """Why a model stopped writing."""
-    return "length" if data.get("truncated") else "stop"
+    return "length" if event.truncated else "stop"
 
 
 def messages(turns: Iterable[tuple[str, str]], **more: str) -> str:

@@ -8,9 +8,24 @@ from typing import Any
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider
 
-from ..events import Event
+from ..events import (
+    CallEnded,
+    CallStarted,
+    CellEnded,
+    CellStarted,
+    Event,
+    ExtractionAttempted,
+    ModelAnswered,
+    ModelAsked,
+    ModelFailed,
+    RunEnded,
+    RunInterrupted,
+    RunStarted,
+    TriggerFired,
+)
 from ..history import cut_middle
 from ..redaction import Scrubber
+from ..results import Failed
 from . import attributes
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.0"
@@ -22,9 +37,9 @@ class _Run:
 
     span: Span
     cell: Span | None = None
-    calls: dict[Any, Span] = field(default_factory=dict)
-    asked: dict[Any, Span] = field(default_factory=dict)
-    turns: list[Any] = field(default_factory=list)
+    calls: dict[int | None, Span] = field(default_factory=dict)
+    asked: dict[int, Span] = field(default_factory=dict)
+    turns: list[tuple[str, str]] = field(default_factory=list)
     """The conversation with the main model so far: events tell what was added to it."""
 
     trigger: str | None = None
@@ -48,95 +63,92 @@ class Spans:
 
     def __call__(self, event: Event) -> None:
         """Take an event."""
-        if event.kind == "run_started":
+        if isinstance(event, RunStarted):
             self._begin(event)
             return
-        run, data = self._runs.get(event.run_id), event.data
+        run = self._runs.get(event.run_id)
         if run is None:
             return
-        match event.kind:
-            case "model_asked":
+        match event:
+            case ModelAsked():
                 self._ask(run, event)
-            case "model_answered" if data.get("id") in run.asked:  # from the record of a past run: nobody was asked
-                self._answer(run.asked.pop(data["id"]), event)
-            case "model_failed" if data.get("id") in run.asked:
-                self._end(run.asked.pop(data["id"]), event, data.get("error_kind"), data.get("message"))
-            case "cell_started":
-                known = attributes.tool("python", f"{event.run_id}/cell/{data['iteration']}", data["iteration"])
+            case ModelAnswered() if event.id in run.asked:  # otherwise from the record of a past run
+                self._answer(run.asked.pop(event.id), event)
+            case ModelFailed() if event.id in run.asked:
+                self._end(run.asked.pop(event.id), event, event.error_kind, event.message)
+            case CellStarted():
+                known = attributes.tool("python", f"{event.run_id}/cell/{event.iteration}", event.iteration)
                 run.cell = self._start(event, known, under=run.span)
-                self._add(run.cell, "gen_ai.tool.call.arguments", data.get("code"), name="code")
-            case "cell_ended" if run.cell is not None:
+                self._add(run.cell, "gen_ai.tool.call.arguments", event.code, name="code")
+            case CellEnded() if run.cell is not None:
                 cell, run.cell = run.cell, None
-                self._add(cell, "gen_ai.tool.call.result", data.get("output"))
-                self._end(cell, event, *_cell_error(data))
-            case "call_started":
-                known = attributes.tool(data["name"], f"{event.run_id}/call/{data['id']}", data.get("iteration"))
-                run.calls[data["id"]] = call = self._start(event, known, under=run.cell or run.span)
-                self._add(call, "gen_ai.tool.call.arguments", data.get("arguments"))
-            case "call_ended" if data.get("id") in run.calls:
-                call = run.calls.pop(data["id"])
-                self._add(call, "gen_ai.tool.call.result", data.get("answer"))
-                kind, _, message = (data.get("error") or "").partition(": ")
+                self._add(cell, "gen_ai.tool.call.result", event.output)
+                self._end(cell, event, *_cell_error(event))
+            case CallStarted():
+                known = attributes.tool(event.name, f"{event.run_id}/call/{event.id}", event.iteration)
+                run.calls[event.id] = call = self._start(event, known, under=run.cell or run.span)
+                self._add(call, "gen_ai.tool.call.arguments", event.arguments)
+            case CallEnded() if event.id in run.calls:
+                call = run.calls.pop(event.id)
+                self._add(call, "gen_ai.tool.call.result", event.answer)
+                kind, _, message = (event.error or "").partition(": ")
                 self._end(call, event, kind, message)
-            case "trigger_fired":
-                run.trigger = str((data.get("reason_data") or {}).get("kind") or attributes.OTHER)
-            case "extraction_attempt":
+            case TriggerFired():
+                run.trigger = event.reason.kind
+            case ExtractionAttempted():
                 run.attempts += 1
-            case "run_ended":
+            case RunEnded():
                 self._finish(run, event)
-            case "run_interrupted":
+            case RunInterrupted():
                 self._close(run, event)
                 self._end(run.span, event, "interrupted", None)
+            case _:
+                pass
 
-    def _begin(self, event: Event) -> None:
-        data = event.data
+    def _begin(self, event: RunStarted) -> None:
         if self._scrubber is not None:
             self._scrubber = Scrubber()  # the environment may have changed since
-        above = self._runs.get(data.get("parent") or "")
-        under = (above.calls.get(data.get("parent_call")) or above.span) if above is not None else None
-        span = self._start(event, attributes.run(event.run_id, data), under=under)
-        told = (data.get("signature") or {}).get("instructions")
+        above = self._runs.get(event.parent or "")
+        under = (above.calls.get(event.parent_call) or above.span) if above is not None else None
+        span = self._start(event, attributes.run(event), under=under)
+        told = event.signature.instructions
         if self._scrubber is not None and told:
             span.set_attribute("gen_ai.system_instructions", attributes.instructions(self._scrubber.text(told)))
         self._runs[event.run_id] = _Run(span)
 
-    def _ask(self, run: _Run, event: Event) -> None:
-        data = event.data
-        under = run.calls.get(data.get("call")) or run.span
-        known = attributes.asked(event.run_id, data)
-        run.asked[data["id"]] = span = self._start(event, known, under=under, kind=SpanKind.CLIENT)
+    def _ask(self, run: _Run, event: ModelAsked) -> None:
+        under = run.calls.get(event.call) or run.span
+        known = attributes.asked(event)
+        run.asked[event.id] = span = self._start(event, known, under=under, kind=SpanKind.CLIENT)
         if self._scrubber is None:
             return
-        turns = [(role, self._scrubber.text(text)) for role, text in data.get("turns") or ()]
-        if data.get("role") == "main":
-            turns = run.turns = [*run.turns[: data.get("kept") or 0], *turns]
+        turns = [(role, self._scrubber.text(text)) for role, text in event.turns]
+        if event.role == "main":
+            turns = run.turns = [*run.turns[: event.retained], *turns]
         span.set_attribute("gen_ai.input.messages", attributes.messages(turns))
-        if data.get("system"):
-            told = self._scrubber.text(data["system"])
+        if event.system:
+            told = self._scrubber.text(event.system)
             span.set_attribute("gen_ai.system_instructions", attributes.instructions(told))
 
-    def _answer(self, span: Span, event: Event) -> None:
-        data = event.data
-        span.set_attributes(attributes.answered(data))
+    def _answer(self, span: Span, event: ModelAnswered) -> None:
+        span.set_attributes(attributes.answered(event))
         if self._scrubber is not None:
-            turns = [("assistant", self._scrubber.text(data.get("text") or ""))]
-            said = attributes.messages(turns, finish_reason=attributes.finish_reason(data))
+            turns = [("assistant", self._scrubber.text(event.text))]
+            said = attributes.messages(turns, finish_reason=attributes.finish_reason(event))
             span.set_attribute("gen_ai.output.messages", said)
         self._end(span, event)
 
-    def _finish(self, run: _Run, event: Event) -> None:
-        data = event.data
+    def _finish(self, run: _Run, event: RunEnded) -> None:
+        result = event.result
         more = {"rlm.trigger": run.trigger, "rlm.extraction_attempts": run.attempts or None}
-        run.span.set_attributes(attributes.ending(data) | attributes.present(more))
-        outputs = (data.get("result") or {}).get("outputs")
-        if self._scrubber is not None and outputs is not None:
-            said = self._scrubber.text(attributes.to_json(outputs))
+        run.span.set_attributes(attributes.ending(event) | attributes.present(more))
+        if self._scrubber is not None and not isinstance(result, Failed):
+            said = self._scrubber.text(attributes.to_json(result.outputs_to_dict()))
             finished = attributes.messages([("assistant", said)], finish_reason="stop")
             run.span.set_attribute("gen_ai.output.messages", finished)
         self._close(run, event)
-        failed = data.get("ending") == "Failed"
-        kind = (data.get("cause") or run.trigger or attributes.OTHER) if failed else None
-        self._end(run.span, event, kind, data.get("reason"))
+        kind = str(result.cause or run.trigger or attributes.OTHER) if isinstance(result, Failed) else None
+        self._end(run.span, event, kind, result.reason if isinstance(result, Failed) else None)
 
     def _close(self, run: _Run, event: Event) -> None:
         """End what the run has left open: calls and questions that nobody waits for any more."""
@@ -177,13 +189,12 @@ class Spans:
         return attributes.plain(cut_middle(self._scrubber.text(str(text)), most))
 
 
-def _cell_error(data: dict[str, Any]) -> tuple[Any, Any]:
-    error = data.get("error") or {}
-    if error:
-        return error.get("name") or attributes.OTHER, error.get("message")
-    if data.get("limit"):
-        return "limit", data["limit"]
-    return (None, None) if data.get("success", True) else (attributes.OTHER, None)
+def _cell_error(event: CellEnded) -> tuple[str | None, str | None]:
+    if event.error is not None:
+        return event.error.name or attributes.OTHER, event.error.message
+    if event.limit:
+        return "limit", event.limit
+    return (None, None) if event.success else (attributes.OTHER, None)
 
 
 def _nanoseconds(event: Event) -> int:

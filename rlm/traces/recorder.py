@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..events import RunStarted
 from ..files import FileLock
 from ..redaction import Scrubber
 from . import blobs
 from .encoding import encode, to_json
 from .inputs import encode_inputs
 from .paths import create_database, databases
-from .run_index import Progress, count, parent_of
+from .run_index import Progress, parent_of, update_row
 from .schema import upgrade
 from .writer_lock import lock_database
 
@@ -65,7 +66,7 @@ class Recorder:
 
     def _row(self, event: Event) -> tuple[int, int, int | None, str, float, str]:
         when = event.time
-        if event.kind == "run_started":
+        if isinstance(event, RunStarted):
             self._scrubber = Scrubber()  # the environment may have changed since
         run = self._runs.get(event.run_id) or self._begin(event, when)
         run.sequence += 1
@@ -74,16 +75,18 @@ class Recorder:
         except (TypeError, ValueError, RecursionError) as error:
             data = {"not_kept": f"{type(error).__name__}: {error}"[:200]}
         parent = parent_of(run, event)
-        count(run, event, data, when)
+        update_row(run, event, self._scrubber.text)
         return run.number, run.sequence, parent, event.kind, when, to_json(data)
 
     def _outline(self, event: Event) -> dict[str, Any]:
-        if event.kind != "run_started" or not isinstance(event.data.get("inputs"), dict):
+        if not isinstance(event, RunStarted):
             return encode(event.data, self._scrubber, self._put)
-        data = {name: value for name, value in event.data.items() if name != "inputs"}
-        made = encode(data, self._scrubber, self._put)
-        made["inputs"] = encode_inputs(event.data["inputs"], self._scrubber, self._put)
-        return made
+        data = event.data
+        inputs = data.pop("inputs")
+        return {
+            **encode(data, self._scrubber, self._put),
+            "inputs": encode_inputs(inputs, self._scrubber, self._put),
+        }
 
     def _put(self, value: str | bytes) -> str:
         return blobs.store(self._connection, value)

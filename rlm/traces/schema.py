@@ -35,9 +35,8 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def answer_text(result: object) -> str | None:
-    """Return the beginning of the outputs of a result, for lists; None if there are none."""
-    outputs = result.get("outputs") if isinstance(result, dict) else None
+def answer_text(outputs: object, scrub: Callable[[str], str] = str) -> str | None:
+    """Return how the outputs of a result begin, for lists; None if there are none. `scrub` replaces secrets."""
     if not isinstance(outputs, dict) or not outputs:
         return None
     parts = []
@@ -45,7 +44,7 @@ def answer_text(result: object) -> str | None:
         if isinstance(value, dict) and "$body" in value:
             value = value.get("head", "")
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        parts.append(f"{name}: {text[:_ANSWER_CHARS]}")
+        parts.append(f"{name}: {scrub(text)[:_ANSWER_CHARS]}")
     return ", ".join(parts)[:_ANSWER_CHARS]
 
 
@@ -112,7 +111,8 @@ def _add_columns(connection: sqlite3.Connection) -> None:
     for run, kind, meta in rows:
         data = json.loads(meta)
         if kind == "run_ended":
-            answer = answer_text(data.get("result"))
+            result = data.get("result")
+            answer = answer_text(result.get("outputs") if isinstance(result, dict) else None)
             connection.execute("UPDATE runs SET answer = ? WHERE number = ?", (answer, run))
         else:
             task, models = data.get("task") or {}, data.get("models") or {}

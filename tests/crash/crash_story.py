@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rlm.events import Event
 from rlm.traces import RunRecord, TraceWriter
+from tests.support.events import make_event
 
 KINDS = ("iteration_started", "model_answered", "cell_started", "call_ended", "cell_ended", "history")
 STEPS = 12
@@ -107,7 +107,7 @@ def _write(home: str, seed: str, statement: str = "0") -> None:
     number = 0
     while True:
         number += 1
-        writer(Event(story(int(seed), number)[0], run_id(int(seed)), story(int(seed), number)[1]))
+        writer(make_event(story(int(seed), number)[0], run_id(int(seed)), story(int(seed), number)[1]))
         if number % 7 == 0 and writer.flush(60):
             print(number, flush=True)
 
@@ -117,10 +117,10 @@ def _runs(home: str, name: str, count: str) -> None:
         for number in range(int(count)):
             run = f"{name}{number:06d}"
             shared = "the same in every process " * 10_000
-            writer(Event("run_started", run, {"inputs": {"doc": f"{run} " * 1_000, "shared": shared}}))
+            writer(make_event("run_started", run, {"inputs": {"doc": f"{run} " * 1_000, "shared": shared}}))
             for step in range(20):
-                writer(Event("cell_ended", run, {"iteration": step, "output": f"{run} {step} " * 100}))
-            writer(Event("run_ended", run, {"ending": "Submitted", "result": {"outputs": {"n": number}}}))
+                writer(make_event("cell_ended", run, {"iteration": step, "output": f"{run} {step} " * 100}))
+            writer(make_event("run_ended", run, {"ending": "Submitted", "result": {"outputs": {"n": number}}}))
         assert writer.flush(60), writer.problem
 
 
@@ -136,7 +136,7 @@ def _full(home: str, room: str) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(room), int(room)))
     writer = TraceWriter(home, on_problem=said.append, on_connect=on_connect)
     for number in range(1, 2_000):
-        writer(Event(story(1, number)[0], run_id(1), story(1, number)[1]))
+        writer(make_event(story(1, number)[0], run_id(1), story(1, number)[1]))
         if number % 50 == 0:
             writer.flush(60)
     writer.flush(60)

@@ -12,8 +12,8 @@ from pathlib import Path
 import crash_story
 import pytest
 
-from rlm.events import Event
 from rlm.traces import TraceWriter, load
+from tests.support.events import make_event
 
 
 def _child(*arguments: object) -> subprocess.Popen[str]:
@@ -70,8 +70,8 @@ def test_the_next_process_goes_on_in_the_file_of_a_killed_one(tmp_path: Path) ->
     child.wait()
     child.stdout.close()
     with TraceWriter(tmp_path) as writer:
-        writer(Event("run_started", "f" * 12, {"inputs": {}}))
-        writer(Event("run_ended", "f" * 12, {"ending": "Failed"}))
+        writer(make_event("run_started", "f" * 12, {"inputs": {}}))
+        writer(make_event("run_ended", "f" * 12, {"ending": "Failed"}))
         assert writer.flush(60)
         assert len(list(writer.folder.glob("*.db"))) == 1
         assert load(tmp_path).run("f" * 12).ending == "failed"

@@ -28,11 +28,11 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 import rlm.telemetry
 import sandbox
 from rlm.budgets import FallbackTrigger
-from rlm.events import Event
 from rlm.models.scripted import scripted_lm
 from rlm.repl.loop import Driver
 from rlm.signatures import Signature
 from rlm.telemetry.attributes import MAX_CHARS, model
+from tests.support.events import make_event
 
 pytestmark = pytest.mark.xdist_group("driver")
 
@@ -288,10 +288,10 @@ async def test_a_run_is_part_of_the_span_around_it(
 
 def test_what_is_open_when_a_run_is_interrupted_ends_with_it(receiver: Receiver, provider: TracerProvider) -> None:
     observe = rlm.telemetry.spans(provider)
-    observe(Event("run_started", "r", {"signature": {"name": "Read"}}, 10.0))
-    observe(Event("model_asked", "r", {"id": 1, "role": "main", "model": "openai/x", "turns": []}, 11.0))
-    observe(Event("run_interrupted", "r", {}, 14.0))
-    observe(Event("model_answered", "r", {"id": 1, "text": "too late"}, 15.0))
+    observe(make_event("run_started", "r", {"signature": {"name": "Read"}}, 10.0))
+    observe(make_event("model_asked", "r", {"id": 1, "role": "main", "model": "openai/x", "turns": []}, 11.0))
+    observe(make_event("run_interrupted", "r", {}, 14.0))
+    observe(make_event("model_answered", "r", {"id": 1, "text": "too late"}, 15.0))
     assert observe.flush()
     chat, agent = receiver.one("chat x"), receiver.one("invoke_agent Read")
     assert (chat.seconds, chat.attributes["error.type"]) == (3.0, "cancelled")
@@ -300,11 +300,11 @@ def test_what_is_open_when_a_run_is_interrupted_ends_with_it(receiver: Receiver,
 
 def test_hostile_and_large_texts_do_not_stop_the_spans(receiver: Receiver, provider: TracerProvider) -> None:
     observe = rlm.telemetry.spans(provider, content=True)
-    observe(Event("run_started", "r", {"signature": {"name": "lone \udc80"}}, 1.0))
-    observe(Event("cell_started", "r", {"iteration": 1, "code": "\udc80\x00" + "x" * 10_000_000}, 2.0))
+    observe(make_event("run_started", "r", {"signature": {"name": "lone \udc80"}}, 1.0))
+    observe(make_event("cell_started", "r", {"iteration": 1, "code": "\udc80\x00" + "x" * 10_000_000}, 2.0))
     error = {"name": "E" * 5_000, "message": "\udfff"}
-    observe(Event("cell_ended", "r", {"iteration": 1, "output": "\ud800", "error": error}, 3.0))
-    observe(Event("run_ended", "r", {"ending": "Failed", "result": {"outputs": {"n": "\udc80"}}}, 4.0))
+    observe(make_event("cell_ended", "r", {"iteration": 1, "output": "\ud800", "error": error}, 3.0))
+    observe(make_event("run_ended", "r", {"ending": "Failed", "result": {"outputs": {"n": "\udc80"}}}, 4.0))
     assert observe.flush()
     python = receiver.one("execute_tool python")
     assert len(python.attributes["gen_ai.tool.call.arguments"]) < MAX_CHARS + 200
@@ -315,9 +315,9 @@ def test_hostile_and_large_texts_do_not_stop_the_spans(receiver: Receiver, provi
 
 def test_what_a_past_run_was_answered_is_no_model_call(receiver: Receiver, provider: TracerProvider) -> None:
     observe = rlm.telemetry.spans(provider)
-    observe(Event("run_started", "r", {"resumed_from": "q"}, 1.0))
-    observe(Event("model_answered", "r", {"id": 1, "iteration": 1, "text": "x", "past": True}, 2.0))
-    observe(Event("run_ended", "r", {"ending": "Submitted"}, 3.0))
+    observe(make_event("run_started", "r", {"resumed_from": "q"}, 1.0))
+    observe(make_event("model_answered", "r", {"id": 1, "iteration": 1, "text": "x", "past": True}, 2.0))
+    observe(make_event("run_ended", "r", {"ending": "Submitted"}, 3.0))
     assert observe.flush()
     (agent,) = receiver.spans
     assert agent.attributes["rlm.resumed_from"] == "q"

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from ...events import Observer, all_of, ignore
+from ...events import Observer, fan_out, ignore
 from ...results import Failed, Submitted
 from ...tasks import TaskError
 from ..executors.base import Setting
@@ -74,7 +74,7 @@ async def _run(item: Item) -> Outcome:
     from sandbox.isolation.probe import choose_tier
 
     from ...repl.session import MAX_REVIVALS
-    from ...runner import HOPELESS, Causes, run_task
+    from ...runner import run_task
 
     try:
         task = _own_binder().bind(item)
@@ -84,16 +84,17 @@ async def _run(item: Item) -> Outcome:
         return Outcome(item.key, item.name, "Failed", error="; ".join(str(one) for one in error.problems))
     except IsolationUnavailable as error:
         return lost(item.key, item.name, f"{error} (on {worker_name()})", stop=True)
-    causes = Causes()
-    result = await run_task(task, observe=all_of(_own_observer(), causes))
+    result = await run_task(task, observe=_own_observer())
+    cause = result.cause if isinstance(result, Failed) else None
+    hopeless = cause is not None and cause.hopeless
     _forget_history()
     # Code that kills its own kernel does so again and again; a kernel that was killed from outside is a loss.
     by_itself = isinstance(result, Failed) and f"the kernel died {MAX_REVIVALS + 1} times" in str(result.reason)
-    accident = causes.last in _KILLED and not by_itself and not (item.alone and causes.last in HOPELESS)
+    accident = str(cause) in _KILLED and not by_itself and not (item.alone and hopeless)
     if isinstance(result, Failed) and accident:
         said = f"its sandbox on {worker_name()} was lost: {result.reason}"
         return Outcome(item.key, item.name, "Lost", result.to_dict(), said, run_id=result.run_id)
-    if isinstance(result, Failed) and causes.last in HOPELESS:
+    if isinstance(result, Failed) and hopeless:
         return lost(item.key, item.name, f"{item.name}: {result.reason} (on {worker_name()})", stop=True)
     reason = str(result.reason) if isinstance(result, Failed) else None
     ending: Ending = "Failed"
@@ -148,5 +149,5 @@ def _own_observer() -> Observer:
             from ...telemetry import spans as make_spans
 
             spans = make_spans()
-        _observe = all_of(writer, spans)
+        _observe = fan_out(writer, spans)
     return _observe

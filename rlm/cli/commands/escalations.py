@@ -80,6 +80,7 @@ def show_escalation(escalation_id: str, as_json: bool, logs: str | None) -> None
     if as_json:
         _say_json({**entry, "rejections": rejections, "answer": _answer_dict(answer)})
         return
+    from ...events import FailedThreshold
     from ..formatting import clean, one_line, value_text
     from ..pages.plans import failed_text
 
@@ -92,7 +93,8 @@ def show_escalation(escalation_id: str, as_json: bool, logs: str | None) -> None
         plan, result = one.get("plan") or {}, one.get("result") or {}
         click.echo(clean(f"\nplan {one.get('plan_id')}") + "  " + one_line(str(plan.get("name") or ""), 70))
         for failed in one.get("failed_thresholds") or ():
-            click.echo(f"  {failed_text(failed) if isinstance(failed, dict) else clean(str(failed))}")
+            text = failed_text(FailedThreshold.from_dict(failed)) if isinstance(failed, dict) else clean(str(failed))
+            click.echo(f"  {text}")
         if result.get("outputs") is not None:
             click.echo(f"  answer: {one_line(value_text(result['outputs']), 300)}")
     said = "none yet" if answer is None else f"{answer.answer} ({answer.answered_by}) {answer.note or ''}"

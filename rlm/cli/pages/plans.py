@@ -10,8 +10,19 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from ...events import (
+    EscalationAnswered,
+    Event,
+    FailedThreshold,
+    OperatorAwaited,
+    PlanAnswered,
+    PlanEscalated,
+    PlanRejected,
+    PlansCompared,
+    PlanSelected,
+    from_record,
+)
 from ..formatting import clean, duration, one_line
-from ..progress.state import Event
 
 if TYPE_CHECKING:
     from ...traces import RunRecord
@@ -26,49 +37,46 @@ _KINDS = (
 
 def plan_lines(event: Event) -> str:
     """What a run with plans has to say at an event, in one line or several; nothing at all others."""
-    data = event.data
-    match event.kind:
-        case "plans_compared":
-            ranked = [
-                f"{one['rank']}. {one['score']:.2f}  {one_line(one['name'], _NAME)}" for one in data["candidates"]
-            ]
-            dropped = [f"left out: {one_line(one, _REASON)}" for one in data.get("dropped") or ()]
-            return _INDENT.join([f"plans, round {data['round']}", *ranked, *dropped])
-        case "plan_selected":
-            return f"plan {data['rank']} is run: {one_line(data['plan']['name'], _NAME)}"
-        case "plan_rejected":
-            head = f"plan {data['rank']} rejected: {one_line(data['name'], _NAME)}"
-            return _INDENT.join([head, *(failed_text(one) for one in data["failed_thresholds"])])
-        case "plan_escalated":
-            lines = [f"escalated as {clean(data['log_entry_id'])}: {one_line(data['escalation_reason'], _REASON)}"]
-            lines += [one_line(data["fallback_details"], _REASON)] if data.get("fallback_details") else []
+    match event:
+        case PlansCompared():
+            ranked = [f"{plan.rank}. {plan.score:.2f}  {one_line(plan.name, _NAME)}" for plan in event.candidates]
+            dropped = [f"left out: {one_line(reason, _REASON)}" for reason in event.dropped]
+            return _INDENT.join([f"plans, round {event.round}", *ranked, *dropped])
+        case PlanSelected():
+            return f"plan {event.rank} is run: {one_line(event.name, _NAME)}"
+        case PlanRejected():
+            head = f"plan {event.rank} rejected: {one_line(event.name, _NAME)}"
+            return _INDENT.join([head, *(failed_text(threshold) for threshold in event.failed_thresholds)])
+        case PlanEscalated():
+            lines = [f"escalated as {clean(event.log_entry_id)}: {one_line(event.escalation_reason, _REASON)}"]
+            lines += [one_line(event.fallback_details, _REASON)] if event.fallback_details else []
             return _INDENT.join(lines)
-        case "operator_awaited":
-            said = f"an operator is waited for, {duration(data['timeout'])} at most; then: {clean(data['default'])}"
-            how = f"rlm escalations show {data['escalation_id']} --logs {data['logs']}"
-            return _INDENT.join([said, clean(how), "and approve, reject or retry in place of show"])
-        case "escalation_answered":
-            return f"answer: {clean(data['answer'])} ({answered_by(data['answered_by'])})"
-        case "plan_answered":
-            if data["name"] is None:
-                return f"an answer of the operator's own ({answered_by(data['accepted_by'])})"
-            return f"plan accepted: {one_line(data['name'], _NAME)} ({answered_by(data['accepted_by'])})"
-    return ""
+        case OperatorAwaited():
+            waiting = f"waiting for an operator, {duration(event.timeout)} at most; then: {clean(event.default)}"
+            how = f"rlm escalations show {event.escalation_id} --logs {event.logs}"
+            return _INDENT.join([waiting, clean(how), "and approve, reject or retry in place of show"])
+        case EscalationAnswered():
+            return f"answer: {clean(event.answer)} ({answered_by(event.answered_by)})"
+        case PlanAnswered(name=None):
+            return f"an answer of the operator's own ({answered_by(str(event.accepted_by))})"
+        case PlanAnswered():
+            return f"plan accepted: {one_line(str(event.name), _NAME)} ({answered_by(str(event.accepted_by))})"
+        case _:
+            return ""
 
 
 def decided(run: RunRecord) -> list[RenderableType]:
     """What was decided in a run with plans that is on record, in order; nothing for other runs."""
-    from ...events import Event
-
-    told = [plan_lines(Event(one.kind, run.id, run.resolve(one.data))) for one in run.events(kinds=_KINDS)]
+    recorded = run.events(kinds=_KINDS)
+    told = [plan_lines(from_record(event.kind, run.id, event.time, run.resolve(event.data))) for event in recorded]
     lines = [Text(one.replace(_INDENT, "\n  ")) for one in told]
     return [Text(""), Rule(Text("Plans"), align="left", style="dim"), *lines] if lines else []
 
 
-def failed_text(failed: Mapping[str, Any]) -> str:
-    """One threshold that failed: `confidence: wanted 0.8, was 0.41`."""
-    wanted, was = (one_line(_value(failed.get(name)), _REASON) for name in ("threshold", "actual"))
-    return f"{clean(str(failed.get('metric')))}: wanted {wanted}, was {was}"
+def failed_text(failed: FailedThreshold) -> str:
+    """Write one threshold that was not met: `confidence: wanted 0.8, was 0.41`."""
+    wanted, actual = one_line(_value(failed.threshold), _REASON), one_line(_value(failed.actual), _REASON)
+    return f"{clean(failed.metric)}: wanted {wanted}, was {actual}"
 
 
 def answered_by(who: str) -> str:
@@ -95,7 +103,7 @@ def plan_part(plan: Mapping[str, Any]) -> Table:
 
 
 def _reasons(failed: Iterable[Mapping[str, Any]]) -> str:
-    return "; ".join(failed_text(one) for one in failed)
+    return "; ".join(failed_text(FailedThreshold.from_dict(threshold)) for threshold in failed)
 
 
 def _value(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TextIO
 
+from ...events import CellEnded, Event, ExtractionAttempted, HistoryAppended, RunEnded, RunStarted, TriggerFired
 from ...tasks import Task
 from ..console import lead_nowhere
 from ..formatting import (
@@ -18,7 +19,7 @@ from ..formatting import (
     signature_text,
 )
 from ..pages.plans import plan_lines
-from .state import Event, Iteration, RunState
+from .state import Iteration, RunState
 
 
 class LineView:
@@ -46,21 +47,21 @@ class LineView:
         """Nothing to take away."""
 
     def _line(self, event: Event) -> str:
-        data, state = event.data, self.state
-        match event.kind:
-            case "run_started":
+        state = self.state
+        match event:
+            case RunStarted():
                 return f"run {state.run_id}"
-            case "cell_ended":
+            case CellEnded():
                 return iteration_text(state.iterations[-1])
-            case "history" if not state.in_cell:
+            case HistoryAppended() if not state.in_cell:
                 return iteration_text(state.iterations[-1])
-            case "trigger_fired":
+            case TriggerFired():
                 return f"{state.reason}: extracting"
-            case "extraction_attempt":
+            case ExtractionAttempted():
                 number, problems = state.attempts[-1]
                 return f"extraction, attempt {number}" + (f": {one_line('; '.join(problems), 160)}" if problems else "")
-            case "run_ended":
-                return f"{data.get('ending', 'ended')}"
+            case RunEnded():
+                return event.ending
         return plan_lines(event)
 
     def _write(self, *lines: str) -> None:

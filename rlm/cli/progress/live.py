@@ -15,6 +15,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from ...events import CellEnded, Event, ExtractionAttempted, HistoryAppended, TriggerFired
 from ...tasks import Task
 from ..formatting import (
     clean,
@@ -30,7 +31,7 @@ from ..formatting import (
     signature_text,
 )
 from ..pages.plans import plan_lines
-from .state import Call, Event, Iteration, RunState
+from .state import Call, Iteration, RunState
 
 _PHASES = {
     "starting": "starting a kernel",
@@ -84,14 +85,14 @@ class LiveView:
     def _line(self, event: Event) -> Text | None:
         """What stays on the terminal of an event, if anything."""
         width = self.console.width
-        match event.kind:
-            case "cell_ended":
+        match event:
+            case CellEnded():
                 return iteration_line(self.state.iterations[-1], width)
-            case "history" if not self.state.in_cell:
+            case HistoryAppended() if not self.state.in_cell:
                 return iteration_line(self.state.iterations[-1], width)
-            case "trigger_fired":
+            case TriggerFired():
                 return Text(f"! {clean(self.state.reason)}: extracting", "yellow")
-            case "extraction_attempt" if self.state.attempts[-1][1]:
+            case ExtractionAttempted() if self.state.attempts[-1][1]:
                 number, problems = self.state.attempts[-1]
                 return Text(f"✗ extraction {number}: {one_line('; '.join(problems), width - 20)}", "red")
         lines = plan_lines(event)
@@ -181,24 +182,24 @@ def _calls(state: RunState, shown: list[tuple[Any, Call]], width: int) -> list[R
 
 def _gauges(state: RunState, width: int) -> RenderableType:
     """What is left: a bar for each limit, or only the numbers where there is no room for bars."""
-    budget = state.budget
+    limits, usage = state.limits, state.usage
     cells: list[RenderableType] = []
     plain: list[str] = []
     for name, used, limit, text in (
-        ("iterations", state.iteration, budget.get("max_iterations"), "{:,}/{:,}"),
-        ("calls", budget.get("llm_calls") or 0, budget.get("max_llm_calls"), "{:,}/{:,}"),
-        ("time", state.seconds(), budget.get("max_duration"), ""),
-        ("tokens", budget.get("tokens") or 0, budget.get("max_tokens"), "{:,}/{:,}"),
-        ("cost", budget.get("cost_usd") or 0.0, budget.get("max_cost_usd"), "${:.4f}/${:.2f}"),
+        ("iterations", state.iteration, limits.max_iterations, "{:,}/{:,}"),
+        ("calls", usage.llm_calls, limits.max_llm_calls, "{:,}/{:,}"),
+        ("time", state.seconds(), limits.max_duration, ""),
+        ("tokens", usage.tokens, limits.max_tokens, "{:,}/{:,}"),
+        ("cost", usage.cost_usd or 0.0, limits.max_cost_usd, "${:.4f}/${:.2f}"),
     ):
         if not limit or not math.isfinite(limit):
             continue
         spelled = text.format(used, limit) if text else f"{duration(used)}/{duration(limit)}"
         cells += [Text(f" {name}", "dim"), _bar(used, limit), Text(spelled)]
         plain.append(f"{name} {spelled}")
-    tokens, cost = budget.get("tokens"), budget.get("cost_usd")
-    rest = [f"{tokens:,} tokens"] if tokens and not budget.get("max_tokens") else []
-    rest += [money(cost)] if cost is not None and not budget.get("max_cost_usd") else []
+    tokens, cost = usage.tokens, usage.cost_usd
+    rest = [f"{tokens:,} tokens"] if tokens and not limits.max_tokens else []
+    rest += [money(cost)] if cost is not None and not limits.max_cost_usd else []
     end = "  " + " · ".join(rest)
     if sum(len(one) + _BAR + 3 for one in plain) + len(end) > width - _ECHO:
         return Text(_filled(plain + rest, width - _ECHO), no_wrap=True, overflow="ellipsis")

@@ -1,30 +1,36 @@
-"""What is going on in a run, put together from its events. Every view is drawn from this, and none keeps more."""
+"""The state of a run, put together from its events. Every view is drawn from it."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
 
+from ...budgets import FallbackTrigger
+from ...events import (
+    BudgetUsed,
+    CallEnded,
+    CallStarted,
+    CellEnded,
+    CellStarted,
+    Event,
+    ExtractionAttempted,
+    HistoryAppended,
+    IterationStarted,
+    ModelAnswered,
+    ModelAsked,
+    ModelFailed,
+    PlanEscalated,
+    PlansCompared,
+    RunEnded,
+    RunInterrupted,
+    RunStarted,
+    TriggerFired,
+)
 from ...history import CallRecord
 
-
-class Event(Protocol):
-    """Something that happened in a run."""
-
-    @property
-    def kind(self) -> str:
-        """What happened."""
-
-    @property
-    def run_id(self) -> str:
-        """In which run; a child run has its own."""
-
-    @property
-    def data(self) -> Mapping[str, Any]:
-        """The details."""
+_LIMITS = ("max_iterations", "max_llm_calls", "max_duration", "max_tokens", "max_cost_usd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,18 @@ class Iteration:
 
 
 @dataclass
+class Used:
+    """What a run has used so far."""
+
+    llm_calls: int = 0
+    tokens: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float | None = None
+    seconds: float = 0.0
+
+
+@dataclass
 class RunState:
     """A run, as far as it has come."""
 
@@ -68,15 +86,16 @@ class RunState:
     in_cell: bool = False
     """Whether there was code in the reply of the present iteration."""
 
-    calls: dict[Any, Call] = field(default_factory=dict)
-    questions: dict[Any, Any] = field(default_factory=dict)
+    calls: dict[int, Call] = field(default_factory=dict)
+    questions: dict[int, int | None] = field(default_factory=dict)
     """Questions to models that have not been answered yet, and the calls that they are a part of."""
 
     records: list[CallRecord] = field(default_factory=list)
     """The calls of the present cell that have been answered."""
 
-    budget: dict[str, Any] = field(default_factory=dict)
-    budget_at: float = 0.0
+    limits: FallbackTrigger = field(default_factory=FallbackTrigger)
+    usage: Used = field(default_factory=lambda: Used())
+    usage_at: float = 0.0
     iterations: list[Iteration] = field(default_factory=list)
     reason: str = ""
     attempts: list[tuple[int, list[str]]] = field(default_factory=list)
@@ -92,7 +111,7 @@ class RunState:
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
     def __post_init__(self) -> None:
-        self.since = self.budget_at = self.clock()
+        self.since = self.usage_at = self.clock()
 
     def take(self, event: Event) -> bool:
         """Take in an event; False if it is of a child run, which shows only as a call of its parent."""
@@ -101,24 +120,22 @@ class RunState:
                 self.run_id = event.run_id
             if event.run_id != self.run_id and not self._of_plan(event):
                 return False
-            handler = getattr(self, f"_{event.kind}", None)
-            if handler is not None:
-                handler(event.data)
+            self._update(event)
             return True
 
     def _of_plan(self, event: Event) -> bool:
         """Whether an event is of the plan that is watched: of those that run at once, the one that began first."""
-        if event.kind == "run_started":
-            if self.plans and not self.plan_run and event.data.get("parent") == self.run_id:
+        if isinstance(event, RunStarted):
+            if self.plans and not self.plan_run and event.parent == self.run_id:
                 self.plan_run = event.run_id
             return False
         if event.run_id != self.plan_run:
             return False
-        if event.kind in ("run_ended", "run_interrupted"):
+        if isinstance(event, RunEnded | RunInterrupted):
             self.plan_run = ""
             self.calls.clear()
             return False
-        return event.kind != "budget"  # that of the whole run is shown, not that of its plan
+        return not isinstance(event, BudgetUsed)  # that of the whole run is shown, not that of its plan
 
     def seconds_in_phase(self) -> float:
         """How long the present phase has taken so far."""
@@ -127,90 +144,78 @@ class RunState:
     def seconds(self) -> float:
         """How long the run has taken so far, as its ledger counts."""
         until = self.since if self.ended else self.clock()
-        return float(self.budget.get("seconds") or 0.0) + until - self.budget_at
+        return self.usage.seconds + until - self.usage_at
 
     def _enter(self, phase: str) -> None:
         self.phase, self.since = phase, self.clock()
 
-    def _run_started(self, data: Mapping[str, Any]) -> None:
-        limits = data.get("trigger")
-        if isinstance(limits, Mapping):
-            self.budget = {**limits, **self.budget}
-        self.budget_at = self.clock()  # what came before, imports above all, is not the run's
-        self._enter("starting")
-
-    def _iteration_started(self, data: Mapping[str, Any]) -> None:
-        self.iteration, self.in_cell = data["iteration"], False
-        self._enter("asking")
-
-    def _model_asked(self, data: Mapping[str, Any]) -> None:
-        match data.get("role"):
-            case "sub":  # the gauge moves while the cell runs; the next `budget` has the exact count
-                self.questions[data.get("id")] = data.get("call")
-                self.budget["llm_calls"] = (self.budget.get("llm_calls") or 0) + 1
-            case "extraction":
-                self._enter("extracting")
-            case _:
+    def _update(self, event: Event) -> None:
+        match event:
+            case RunStarted():
+                self.limits = event.trigger
+                self.usage_at = self.clock()  # what came before, imports above all, is not the run's
+                self._enter("starting")
+            case IterationStarted():
+                self.iteration, self.in_cell = event.iteration, False
                 self._enter("asking")
+            case ModelAsked(role="sub"):  # the gauge moves while the cell runs; the next `BudgetUsed` is exact
+                self.questions[event.id] = event.call
+                self.usage.llm_calls += 1
+            case ModelAsked():
+                self._enter("extracting" if event.role == "extraction" else "asking")
+            case ModelFailed():
+                self.questions.pop(event.id, None)
+            case ModelAnswered():
+                self._count(event)
+            case CellStarted():
+                self.code, self.output, self.records, self.in_cell = event.code, "", [], True
+                self.questions.clear()  # those of a cell that was stopped are not answered any more
+                self._enter("running")
+            case CellEnded():
+                self.output = event.output
+                about = (event.iteration, self.code, event.output, event.success, event.seconds)
+                self.iterations.append(Iteration(*about, tuple(self.records)))
+                self._enter("thinking")
+            case HistoryAppended():
+                if not self.in_cell:
+                    self.iterations.append(Iteration(event.iteration, "", "\n".join(event.hints), False, 0.0))
+                self.iterations[-1] = replace(self.iterations[-1], reasoning=event.reasoning)
+            case CallStarted():
+                self.calls[event.id] = Call(event.name, event.preview, self.clock())
+            case CallEnded():
+                self.calls.pop(event.id, None)
+                self.records.append(CallRecord(event.name, event.seconds, event.error))
+            case BudgetUsed():
+                self.usage = Used(
+                    event.llm_calls, event.tokens, event.tokens_in, event.tokens_out, event.cost_usd, event.seconds
+                )
+                limits = {name: getattr(event, name) for name in _LIMITS}
+                self.limits = replace(self.limits, **{name: one for name, one in limits.items() if one is not None})
+                self.usage_at = self.clock()
+            case TriggerFired():
+                self.reason = str(event.reason)
+                self._enter("extracting")
+            case ExtractionAttempted():
+                self.attempts.append((event.number, [problem.message for problem in event.problems]))
+                self._enter("extracting")
+            case PlansCompared():
+                self.plans += len(event.candidates)
+            case PlanEscalated():
+                self._enter("escalated")
+            case RunEnded():
+                self.ended = True
+                self.calls.clear()
+                self._enter("ended")
+            case _:
+                pass
 
-    def _model_failed(self, data: Mapping[str, Any]) -> None:
-        self.questions.pop(data.get("id"), None)
-
-    def _model_answered(self, data: Mapping[str, Any]) -> None:
-        self.questions.pop(data.get("id"), None)
-        read, written = data.get("tokens_in") or 0, data.get("tokens_out") or 0
-        for name, more in (("tokens", read + written), ("tokens_in", read), ("tokens_out", written)):
-            self.budget[name] = (self.budget.get(name) or 0) + more
-        if data.get("cost_usd") is not None:
-            self.budget["cost_usd"] = (self.budget.get("cost_usd") or 0.0) + data["cost_usd"]
-        if data.get("role") == "main":
+    def _count(self, event: ModelAnswered) -> None:
+        self.questions.pop(event.id, None)
+        used = self.usage
+        used.tokens_in += event.tokens_in
+        used.tokens_out += event.tokens_out
+        used.tokens += event.tokens_in + event.tokens_out
+        if event.cost_usd is not None:
+            used.cost_usd = (used.cost_usd or 0.0) + event.cost_usd
+        if event.role == "main":
             self._enter("reading")
-
-    def _cell_started(self, data: Mapping[str, Any]) -> None:
-        self.code, self.output, self.records, self.in_cell = data["code"], "", [], True
-        self.questions.clear()  # those of a cell that was stopped are not answered any more
-        self._enter("running")
-
-    def _cell_ended(self, data: Mapping[str, Any]) -> None:
-        self.output = data["output"]
-        calls = tuple(self.records)
-        self.iterations.append(
-            Iteration(data["iteration"], self.code, self.output, data["success"], data["seconds"], calls)
-        )
-        self._enter("thinking")
-
-    def _history(self, data: Mapping[str, Any]) -> None:
-        if not self.in_cell:
-            said = "\n".join(data.get("remarks") or ())
-            self.iterations.append(Iteration(data["iteration"], "", said, False, 0.0))
-        self.iterations[-1] = replace(self.iterations[-1], reasoning=data.get("reasoning"))
-
-    def _call_started(self, data: Mapping[str, Any]) -> None:
-        self.calls[data["id"]] = Call(data["name"], str(data.get("preview") or ""), self.clock())
-
-    def _call_ended(self, data: Mapping[str, Any]) -> None:
-        self.calls.pop(data["id"], None)
-        self.records.append(CallRecord(data["name"], data["seconds"], data.get("error")))
-
-    def _budget(self, data: Mapping[str, Any]) -> None:
-        self.budget.update(data)
-        self.budget_at = self.clock()
-
-    def _trigger_fired(self, data: Mapping[str, Any]) -> None:
-        self.reason = str(data["reason"])
-        self._enter("extracting")
-
-    def _extraction_attempt(self, data: Mapping[str, Any]) -> None:
-        self.attempts.append((data["number"], [str(one["message"]) for one in data.get("problems") or ()]))
-        self._enter("extracting")
-
-    def _plans_compared(self, data: Mapping[str, Any]) -> None:
-        self.plans += len(data["candidates"])
-
-    def _plan_escalated(self, data: Mapping[str, Any]) -> None:
-        self._enter("escalated")
-
-    def _run_ended(self, data: Mapping[str, Any]) -> None:
-        self.ended = True
-        self.calls.clear()
-        self._enter("ended")

@@ -21,6 +21,7 @@ import rlm.cli
 from rlm.budgets import MaxIterations
 from rlm.events import Event
 from rlm.results import Extracted, Failed, Submitted
+from tests.support.events import make_event
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 RUN = [sys.executable, "-m", "rlm.cli", "run"]
@@ -45,7 +46,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixt
 
     def run(ending: Any, *arguments: str) -> tuple[int, str, str]:
         async def run_task(task: Any, *, observe: Callable[[Event], None], past: Any) -> Any:
-            observe(Event("run_started", "r1", {}))
+            observe(make_event("run_started", "r1", {}))
             return await ending(task) if callable(ending) else ending
 
         monkeypatch.setattr("rlm.runner.run_task", run_task)

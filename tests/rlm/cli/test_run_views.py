@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from rlm.history import REPLHistoryEntry
 from rlm.results import Evidence, Extracted, Failed, Submitted
 from rlm.signatures import Signature
 from rlm.tasks import Models, ModelSpec, Task
+from tests.support.events import make_event
 
 HOSTILE = "\x1b[2J\x9b31m[bold]not bold[/bold]\u202e"
 CODE = "rows = log.splitlines()\nanswers = llm_batch(rows[:3])\nprint(len(answers))"
@@ -59,6 +61,8 @@ def events(run_id: str = "run1") -> list[Event]:
                 "seconds": 2.0,
                 "max_duration": 300.0,
                 "tokens": 1234,
+                "tokens_in": 10,
+                "tokens_out": 5,
                 "cost_usd": 0.0123,
             },
         ),
@@ -69,7 +73,7 @@ def events(run_id: str = "run1") -> list[Event]:
         ("call_started", {"id": 2, "name": "llm_query", "preview": "And this?"}),
         ("call_ended", {"id": 2, "name": "llm_query", "seconds": 0.5, "error": None}),
     ]
-    return [Event(kind, run_id, data) for kind, data in told]
+    return [make_event(kind, run_id, data) for kind, data in told]
 
 
 def ended(run_id: str = "run1") -> list[Event]:
@@ -85,7 +89,7 @@ def ended(run_id: str = "run1") -> list[Event]:
         ("extraction_attempt", {"number": 2}),
         ("run_ended", {"ending": "Extracted", "confidence": 0.8}),
     ]
-    return [Event(kind, run_id, data) for kind, data in told]
+    return [make_event(kind, run_id, data) for kind, data in told]
 
 
 @pytest.fixture
@@ -128,16 +132,21 @@ def test_the_picture_has_the_code_the_calls_and_the_budget() -> None:
 
 def test_a_batch_says_how_many_of_its_questions_are_in_flight() -> None:
     told = events()
-    told += [Event("model_asked", "run1", {"id": 10 + n, "role": "sub", "call": 1}) for n in range(5)]
-    told += [Event("model_asked", "run1", {"id": 20, "role": "sub", "call": 7})]
-    told += [Event("model_answered", "run1", {"id": 10, "role": "sub"}), Event("model_failed", "run1", {"id": 11})]
+    told += [make_event("model_asked", "run1", {"id": 10 + n, "role": "sub", "call": 1}) for n in range(5)]
+    told += [make_event("model_asked", "run1", {"id": 20, "role": "sub", "call": 7})]
+    told += [
+        make_event("model_answered", "run1", {"id": 10, "role": "sub"}),
+        make_event("model_failed", "run1", {"id": 11}),
+    ]
     assert "llm_batch, 3 in flight" in drawn(state_after(told))
 
 
 @pytest.mark.parametrize(("width", "height"), [(100, 40), (60, 14), (30, 8)])
 def test_the_picture_fits_the_terminal_whatever_runs(width: int, height: int) -> None:
-    told = [*events(), Event("cell_started", "run1", {"iteration": 3, "code": "x = 'long line' * 40\n" * 300})]
-    told += [Event("call_started", "run1", {"id": i, "name": "llm_query", "preview": "p" * 500}) for i in range(9, 99)]
+    told = [*events(), make_event("cell_started", "run1", {"iteration": 3, "code": "x = 'long line' * 40\n" * 300})]
+    told += [
+        make_event("call_started", "run1", {"id": i, "name": "llm_query", "preview": "p" * 500}) for i in range(9, 99)
+    ]
     lines = drawn(state_after(told), width, height).rstrip("\n").splitlines()
     assert len(lines) <= max(height, 12)
     assert max(map(len, lines)) <= width
@@ -146,7 +155,7 @@ def test_the_picture_fits_the_terminal_whatever_runs(width: int, height: int) ->
 @pytest.mark.parametrize("width", [36, 60, 90, 100, 120, 160])
 def test_every_gauge_is_whole_however_wide_the_terminal_is(width: int) -> None:
     state = state_after(events())
-    state.budget |= {"max_tokens": 100_000, "max_cost_usd": 1.0}
+    state.limits = replace(state.limits, max_tokens=100_000, max_cost_usd=1.0)
     text = drawn(state, width=width)
     for name in ("iterations", "calls", "time", "tokens", "cost"):
         assert name in text
@@ -158,7 +167,7 @@ def test_every_gauge_is_whole_however_wide_the_terminal_is(width: int) -> None:
 
 def test_limits_that_are_set_have_gauges_and_others_do_not() -> None:
     state = state_after(events())
-    state.budget |= {"max_tokens": 5000, "max_cost_usd": 1.0, "max_duration": float("inf")}
+    state.limits = replace(state.limits, max_tokens=5000, max_cost_usd=1.0, max_duration=float("inf"))
     text = drawn(state, width=160)
     assert "1,249/5,000" in text
     assert "$0.0123/$1.00" in text
@@ -216,9 +225,13 @@ def test_events_from_many_threads_do_not_lock_the_view_up(task: Task) -> None:
 
     def work(number: int) -> None:
         for index in range(60):
-            view.observe(Event("call_started", "r", {"id": (number, index), "name": "f", "preview": "p"}))
-            view.observe(Event("cell_ended", "r", {"iteration": index, "output": "o", "success": True, "seconds": 0}))
-            view.observe(Event("call_ended", "r", {"id": (number, index), "name": "f", "seconds": 0, "error": None}))
+            view.observe(make_event("call_started", "r", {"id": (number, index), "name": "f", "preview": "p"}))
+            view.observe(
+                make_event("cell_ended", "r", {"iteration": index, "output": "o", "success": True, "seconds": 0})
+            )
+            view.observe(
+                make_event("call_ended", "r", {"id": (number, index), "name": "f", "seconds": 0, "error": None})
+            )
 
     workers = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(6)]
     for worker in workers:
@@ -242,7 +255,7 @@ def test_events_of_child_runs_are_left_to_their_parent() -> None:
 
 
 def test_an_event_of_a_kind_that_is_not_known_changes_nothing() -> None:
-    assert state_after([*events(), Event("something_new", "run1", {})]).phase == "running"
+    assert state_after([*events(), make_event("something_new", "run1", {})]).phase == "running"
 
 
 def test_an_interrupted_run_keeps_what_its_events_told() -> None:
@@ -266,8 +279,8 @@ def without_code() -> list[Event]:
     return [
         *events(),
         *ended()[:2],
-        Event("iteration_started", "run1", {"iteration": 3}),
-        Event("history", "run1", told),
+        make_event("iteration_started", "run1", {"iteration": 3}),
+        make_event("history", "run1", told),
     ]
 
 

@@ -18,7 +18,7 @@ from rlm.evals.config import Evaluation, Settings
 from rlm.evals.log import Entry, LogError
 from rlm.evals.runner import CannotGoOn, Pool, missing, only
 from rlm.evals.scorers import SCORERS
-from rlm.events import Event, all_of, ignore
+from rlm.events import Event, fan_out, ignore
 from rlm.models.policy import Limit, Traffic, using
 from rlm.traces import TraceWriter, load
 from sandbox.launch import Zygote
@@ -177,7 +177,7 @@ def test_direct_prompting_has_the_whole_input_in_one_prompt(tmp_path: Path) -> N
     events: list[Event] = []
     with TraceWriter(tmp_path / "home") as writer:
         made = evaluation(tmp_path, 2, script, baseline="direct")
-        right, wrong = run(made, at_once=1, observe=all_of(writer, events.append))
+        right, wrong = run(made, at_once=1, observe=fan_out(writer, events.append))
         assert writer.flush(60)
     assert (right.ending, right.outputs, right.score, right.usage["model_calls"]) == (
         "Submitted",

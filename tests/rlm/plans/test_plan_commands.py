@@ -27,6 +27,7 @@ from rlm.plans.plan import CandidateSet, FailedThreshold, Rejection, Scores, Wei
 from rlm.results import Failed
 from rlm.signatures import Signature
 from rlm.tasks import TaskError, load
+from tests.support.events import make_event
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 HOSTILE = "\x1b[2J\u202e[bold]x[/bold]"
@@ -183,26 +184,26 @@ def told() -> list[Event]:
     failed = [{"metric": HOSTILE, "threshold": 0.5, "actual": HOSTILE}]
     escalated = {"log_entry_id": "e1", "escalation_reason": HOSTILE, "fallback_details": HOSTILE}
     return [
-        Event("run_started", "loop1", {}),
-        Event("plans_compared", "loop1", candidates.to_dict()),
-        Event("plan_selected", "loop1", {"rank": 1, "plan": plan}),
-        Event("run_started", "p1", {"parent": "loop1"}),
-        Event("run_started", "p2", {"parent": "loop1"}),
-        Event("iteration_started", "p1", {"iteration": 1}),
-        Event("cell_started", "p2", {"iteration": 1, "code": "unseen"}),
-        Event("cell_started", "p1", {"iteration": 1, "code": "seen"}),
-        Event("cell_ended", "p1", {"iteration": 1, "output": "three", "success": True, "seconds": 0.1}),
-        Event("run_ended", "p1", {"ending": "Submitted"}),
-        Event("plan_rejected", "loop1", {"rank": 1, "name": HOSTILE, "failed_thresholds": failed}),
-        Event("plan_escalated", "loop1", escalated),
-        Event(
+        make_event("run_started", "loop1", {}),
+        make_event("plans_compared", "loop1", candidates.to_dict()),
+        make_event("plan_selected", "loop1", {"rank": 1, "plan": plan}),
+        make_event("run_started", "p1", {"parent": "loop1"}),
+        make_event("run_started", "p2", {"parent": "loop1"}),
+        make_event("iteration_started", "p1", {"iteration": 1}),
+        make_event("cell_started", "p2", {"iteration": 1, "code": "unseen"}),
+        make_event("cell_started", "p1", {"iteration": 1, "code": "seen"}),
+        make_event("cell_ended", "p1", {"iteration": 1, "output": "three", "success": True, "seconds": 0.1}),
+        make_event("run_ended", "p1", {"ending": "Submitted"}),
+        make_event("plan_rejected", "loop1", {"rank": 1, "name": HOSTILE, "failed_thresholds": failed}),
+        make_event("plan_escalated", "loop1", escalated),
+        make_event(
             "operator_awaited",
             "loop1",
             {"escalation_id": "e1", "timeout": 90.0, "default": "reject", "logs": f"/logs {HOSTILE}"},
         ),
-        Event("escalation_answered", "loop1", {"answer": "approve", "answered_by": "timeout"}),
-        Event("plan_answered", "loop1", {"name": HOSTILE, "accepted_by": "timeout"}),
-        Event("run_ended", "loop1", {"ending": "Submitted"}),
+        make_event("escalation_answered", "loop1", {"answer": "approve", "answered_by": "timeout"}),
+        make_event("plan_answered", "loop1", {"name": HOSTILE, "accepted_by": "timeout"}),
+        make_event("run_ended", "loop1", {"ending": "Submitted"}),
     ]
 
 
@@ -220,7 +221,7 @@ def test_views_show_plans_and_obey_nothing_in_them(kind: str) -> None:
     assert "wanted 0.5, was" in text
     assert "three" in text
     assert "escalated as e1" in text
-    assert "an operator is waited for, 1:30 at most; then: reject" in text
+    assert "waiting for an operator, 1:30 at most; then: reject" in text
     assert "rlm escalations show e1 --logs /logs" in text
     assert "nobody answered in time" in text
     assert "\x1b" not in text

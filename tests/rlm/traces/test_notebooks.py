@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from trace_scripts import cell
 
-from rlm.events import Event
 from rlm.traces import RunRecord, TraceWriter, load, plots
+from tests.support.events import make_event
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
@@ -95,7 +95,7 @@ def _values(chart: Any) -> list[dict[str, Any]]:
 def _write(home: Path, *events: tuple[str, dict[str, Any]]) -> RunRecord:
     with TraceWriter(home) as writer:
         for number, (kind, data) in enumerate(events):
-            writer(Event(kind, "r1", data, 100.0 + number))
+            writer(make_event(kind, "r1", data, 100.0 + number))
         assert writer.flush(30)
     return load(home).run("r1")
 
@@ -114,10 +114,10 @@ def test_costs_are_in_dollars_where_they_are_known_and_children_are_counted(tmp_
     home = str(tmp_path)
     with TraceWriter(home) as writer:
         for number, (run, parent) in enumerate([("root", None), ("child", "root")]):
-            writer(Event("run_started", run, {"parent": parent, "depth": number, "inputs": {}}, 10.0 + number))
-            writer(Event("model_asked", run, {"id": 1, "role": "main", "model": "m"}, 11.0 + number))
+            writer(make_event("run_started", run, {"parent": parent, "depth": number, "inputs": {}}, 10.0 + number))
+            writer(make_event("model_asked", run, {"id": 1, "role": "main", "model": "m"}, 11.0 + number))
             told = {"id": 1, "role": "main", "tokens_in": 5, "tokens_out": 2, "cost_usd": 0.25 + number}
-            writer(Event("model_answered", run, told, 12.0 + number))
+            writer(make_event("model_answered", run, told, 12.0 + number))
         assert writer.flush(30)
     chart = plots.cost(load(home).run("root"))
     assert [(row["role"], row["cost"]) for row in _values(chart)] == [("main", 0.25), ("main of a child run", 1.25)]

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from trace_scripts import DOC, cell
 
-from rlm.events import Event
 from rlm.traces import RunRecord, TraceWriter, load
 from rlm.traces.diff import compare
 from rlm.traces.export import notebook as notebook_module
 from rlm.traces.export.formats import export, run_json
 from rlm.traces.prune import prune
+from tests.support.events import make_event
 
 Record = Callable[..., RunRecord]
 
@@ -94,8 +94,8 @@ def _write(home: Path, name: str, when: float, size: int, parent: str | None = N
     text = "".join(f"{name}{number:07d}" for number in range(size // (len(name) + 7)))
     with TraceWriter(home) as writer:
         start = {"inputs": {"doc": text, "shared": "s" * 50_000}, "parent": parent, "depth": int(parent is not None)}
-        writer(Event("run_started", name, start, when))
-        writer(Event("run_ended", name, {"ending": "Submitted"}, when + 1))
+        writer(make_event("run_started", name, start, when))
+        writer(make_event("run_ended", name, {"ending": "Submitted"}, when + 1))
         assert writer.flush(30)
 
 
@@ -134,7 +134,7 @@ def test_the_oldest_go_until_the_rest_is_small_enough(tmp_path: Path) -> None:
 def test_a_file_of_which_nothing_is_left_goes_and_one_that_is_written_stays(tmp_path: Path) -> None:
     _write(tmp_path, "old", 1.0, 1_000)
     with TraceWriter(tmp_path) as writer:
-        writer(Event("run_started", "live", {"inputs": {}}, 2.0))
+        writer(make_event("run_started", "live", {"inputs": {}}, 2.0))
         assert writer.flush(30)
         done = prune(tmp_path, older=10.0, now=1000.0)
         assert done.removed == ()  # the file was taken up again, and is being written

@@ -13,11 +13,11 @@ import pytest
 from trace_scripts import DOC, SHORT, cell
 
 import sandbox
-from rlm.events import Event
 from rlm.models.scripted import scripted_lm
 from rlm.repl.loop import Driver
 from rlm.signatures import Signature
 from rlm.traces import RunRecord, TraceWriter, UnknownRun, load, past
+from tests.support.events import make_event
 
 Record = Callable[..., RunRecord]
 
@@ -138,7 +138,7 @@ def test_the_past_of_an_unfinished_run_ends_with_what_was_answered(tmp_path: Pat
     ]
     with TraceWriter(tmp_path) as writer:
         for kind, data in told:
-            writer(Event(kind, name, data))
+            writer(make_event(kind, name, data))
     run = load(tmp_path).run(name)
     before = past(run)
     (one,) = before.iterations
@@ -151,7 +151,7 @@ def test_the_past_of_an_unfinished_run_ends_with_what_was_answered(tmp_path: Pat
 def test_a_run_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
     with TraceWriter(tmp_path) as writer:
         for name in ("aaa111", "aab222", "aaa"):
-            writer(Event("run_started", name, {"inputs": {}}))
+            writer(make_event("run_started", name, {"inputs": {}}))
     runs = load(tmp_path)
     assert runs.run("aab").id == "aab222"
     assert runs.run("aaa").id == "aaa"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rlm.events import Event
 from rlm.traces import TraceWriter, load
 from rlm.traces import schema as schema_module
 from rlm.traces.schema import MIGRATIONS, VERSION, upgrade, version_of
+from tests.support.events import make_event
 
 _VERSION_1 = Path(__file__).with_name("version_1.sql").read_text()
 
@@ -49,8 +49,8 @@ def test_an_older_file_is_read_without_being_changed(old_file: Path, tmp_path: P
 
 def test_a_writer_upgrades_the_older_file_that_it_takes_up(old_file: Path, tmp_path: Path) -> None:
     with TraceWriter(tmp_path) as writer:
-        writer(Event("run_started", "c" * 12, {"signature": {"name": "New"}, "inputs": {}}))
-        writer(Event("run_ended", "c" * 12, {"ending": "Failed", "reason": "why not"}))
+        writer(make_event("run_started", "c" * 12, {"signature": {"name": "New"}, "inputs": {}}))
+        writer(make_event("run_ended", "c" * 12, {"ending": "Failed", "reason": "why not"}))
         assert writer.flush(30)
         assert writer.path == old_file
     assert _version(old_file) == VERSION
@@ -81,7 +81,7 @@ def test_a_file_of_a_later_version_is_named_and_left_alone(old_file: Path, tmp_p
     connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     connection.close()
     with TraceWriter(tmp_path) as writer:
-        writer(Event("run_started", "d" * 12, {"signature": {"name": "New"}, "inputs": {}}))
+        writer(make_event("run_started", "d" * 12, {"signature": {"name": "New"}, "inputs": {}}))
         assert writer.flush(30)
         assert writer.path != old_file
     runs = load(tmp_path)

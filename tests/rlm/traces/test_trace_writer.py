@@ -23,6 +23,7 @@ from rlm.traces import recorder as recorder_module
 from rlm.traces import writer as writer_module
 from rlm.traces.default_writer import default_observer
 from rlm.traces.writer_lock import writer_is_alive
+from tests.support.events import make_event
 
 
 @pytest.fixture
@@ -32,18 +33,18 @@ def writer(tmp_path: Path) -> Iterator[TraceWriter]:
 
 
 def _start(run: str = "a" * 12, **data: Any) -> Event:
-    return Event("run_started", run, {"signature": {"name": "Task"}, "inputs": {}, **data})
+    return make_event("run_started", run, {"signature": {"name": "Task"}, "inputs": {}, **data})
 
 
 def _end(run: str = "a" * 12, **data: Any) -> Event:
-    return Event("run_ended", run, {"ending": "Submitted", "confidence": 1.0, **data})
+    return make_event("run_ended", run, {"ending": "Submitted", "confidence": 1.0, **data})
 
 
 def test_events_come_back_in_order_with_their_long_texts_by_reference(writer: TraceWriter, tmp_path: Path) -> None:
     long = "x" * 5_000
     writer(_start())
-    writer(Event("cell_started", "a" * 12, {"iteration": 1, "code": long}))
-    writer(Event("something_new", "a" * 12, {"deep": [{"text": long}, 1.5, None, float("inf")]}))
+    writer(make_event("cell_started", "a" * 12, {"iteration": 1, "code": long}))
+    writer(make_event("something_new", "a" * 12, {"deep": [{"text": long}, 1.5, None, float("inf")]}))
     writer(_end())
     assert writer.flush(30)
 
@@ -74,7 +75,7 @@ def test_events_know_what_they_happened_under(writer: TraceWriter, tmp_path: Pat
         ("extraction_attempt", {"number": 1}),
     ]
     for kind, data in kinds:
-        writer(Event(kind, "a" * 12, data))
+        writer(make_event(kind, "a" * 12, data))
     assert writer.flush(30)
     parents = [event.parent for event in load(tmp_path)[0].events()]
     assert parents == [None, None, 2, 3, 2, 5, 6, 7, 6, 5, 2, None, 12]
@@ -134,8 +135,8 @@ def test_values_that_json_does_not_know_do_not_stop_the_trace(writer: TraceWrite
     loop: list[Any] = []
     loop.append(loop)
     writer(_start())
-    writer(Event("odd", "a" * 12, {"object": object(), "set": {1}, "path": Path("x")}))
-    writer(Event("odd", "a" * 12, {"loop": loop}))
+    writer(make_event("odd", "a" * 12, {"object": object(), "set": {1}, "path": Path("x")}))
+    writer(make_event("odd", "a" * 12, {"loop": loop}))
     writer(_end())
     assert writer.flush(30)
     run = load(tmp_path)[0]
@@ -162,10 +163,12 @@ def test_no_secret_reaches_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with TraceWriter(tmp_path) as writer:
         said = " ".join(secrets.values())
         writer(_start(inputs={"doc": f"{said} " * 100, "short": secrets["DB_PASSWORD"], "data": said.encode()}))
-        writer(Event("model_asked", "a" * 12, {"id": 1, "turns": [["user", f"{said}\n" * 50]], "model": "m"}))
-        writer(Event("call_started", "a" * 12, {"id": 1, "name": "f", "arguments": json.dumps([[said], {}])}))
-        writer(Event("odd", "a" * 12, {said: "in a key", "header": "Authorization: Bearer abcdefghijklmnopqrstuvw"}))
-        writer(Event("odd", "a" * 12, {"key": "sk-proj-abcdefghijklmnop0123 not-a-secret-value"}))
+        writer(make_event("model_asked", "a" * 12, {"id": 1, "turns": [["user", f"{said}\n" * 50]], "model": "m"}))
+        writer(make_event("call_started", "a" * 12, {"id": 1, "name": "f", "arguments": json.dumps([[said], {}])}))
+        writer(
+            make_event("odd", "a" * 12, {said: "in a key", "header": "Authorization: Bearer abcdefghijklmnopqrstuvw"})
+        )
+        writer(make_event("odd", "a" * 12, {"key": "sk-proj-abcdefghijklmnop0123 not-a-secret-value"}))
         assert writer.flush(30)
     raw = b"".join(file.read_bytes() for file in writer.folder.iterdir())
     run = load(tmp_path)[0]
@@ -203,7 +206,7 @@ def test_a_run_is_running_while_its_writer_is_alive_and_unfinished_afterwards(tm
 
 def test_an_interrupted_run_is_unfinished_at_once(writer: TraceWriter, tmp_path: Path) -> None:
     writer(_start())
-    writer(Event("run_interrupted", "a" * 12, {}))
+    writer(make_event("run_interrupted", "a" * 12, {}))
     assert writer.flush(30)
     assert load(tmp_path)[0].ending == "unfinished"
 
@@ -315,7 +318,7 @@ def test_a_full_queue_makes_the_caller_wait_and_loses_nothing(tmp_path: Path, mo
     def put() -> None:
         writer(_start())
         for number in range(200):
-            writer(Event("tick", "a" * 12, {"number": number}))
+            writer(make_event("tick", "a" * 12, {"number": number}))
         done.set()
 
     thread = threading.Thread(target=put)
@@ -347,10 +350,11 @@ def test_what_was_queued_is_written_when_the_process_ends(tmp_path: Path) -> Non
 import sys
 from rlm.traces import TraceWriter
 from rlm.events import Event
+from tests.support.events import make_event
 writer = TraceWriter(sys.argv[1])
-writer(Event("run_started", "e" * 12, {"inputs": {}}))
+writer(make_event("run_started", "e" * 12, {"inputs": {}}))
 for number in range(500):
-    writer(Event("tick", "e" * 12, {"number": number}))
+    writer(make_event("tick", "e" * 12, {"number": number}))
 """
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
     assert load(tmp_path)[0].event_count == 501
@@ -358,7 +362,7 @@ for number in range(500):
 
 def test_answers_are_on_disk_soon_without_anyone_waiting(writer: TraceWriter, tmp_path: Path) -> None:
     writer(_start())
-    writer(Event("model_answered", "a" * 12, {"id": 1, "text": "paid for"}))
+    writer(make_event("model_answered", "a" * 12, {"id": 1, "text": "paid for"}))
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         runs = load(tmp_path)

@@ -16,6 +16,7 @@ from viewer_traces import ended, iteration, started, tell
 from rlm.events import Event
 from rlm.traces import load
 from rlm.viewer.export import export_page
+from tests.support.events import make_event
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("browser")]
 
@@ -38,14 +39,18 @@ def hostile() -> Iterator[Event]:
     yield from iteration(RUN, 1, now, code=f"print('''{ALL}''')", output=ALL, calls=1, thought=ALL)
     yield from iteration(RUN, 2, now + 1, code="#" + LONG_LINE, output=LONG_LINE + "the end", thought=LONE)
     variables = {f"v{SCRIPT}": {"type": SCRIPT, "size": 3, "preview": ALL[:200]}}
-    yield Event("variables", RUN, {"iteration": 2, "added": variables, "changed": {}, "removed": [SCRIPT]}, now + 2)
-    yield Event(
+    yield make_event(
+        "variables", RUN, {"iteration": 2, "added": variables, "changed": {}, "removed": [SCRIPT]}, now + 2
+    )
+    yield make_event(
         "call_started", RUN, {"id": 9, "name": SCRIPT, "iteration": 2, "arguments": ALL, "preview": ALL}, now + 2
     )
-    yield Event("call_ended", RUN, {"id": 9, "name": SCRIPT, "iteration": 2, "seconds": 1, "error": ALL}, now + 2)
-    yield Event("trigger_fired", RUN, {"reason": ALL, "reason_data": {"kind": SCRIPT}}, now + 3)
+    yield make_event("call_ended", RUN, {"id": 9, "name": SCRIPT, "iteration": 2, "seconds": 1, "error": ALL}, now + 2)
+    yield make_event("trigger_fired", RUN, {"reason": ALL, "reason_data": {"kind": SCRIPT}}, now + 3)
     problems = [{"path": SCRIPT, "message": ALL}]
-    yield Event("extraction_attempt", RUN, {"number": 1, "prompt": ALL, "text": ALL, "problems": problems}, now + 3)
+    yield make_event(
+        "extraction_attempt", RUN, {"number": 1, "prompt": ALL, "text": ALL, "problems": problems}, now + 3
+    )
     evidence = [
         {"path": "/answer", "kind": "variable", "quote": ALL[:200], "variable": f"v{SCRIPT}"},
         {"path": "/answer", "kind": "history", "quote": "the end", "iteration": 2, "span": [1_000_000, 1_000_007]},

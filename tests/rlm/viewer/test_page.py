@@ -13,8 +13,8 @@ import pytest
 from conftest import serve
 from viewer_traces import ended, iteration, started, tell
 
-from rlm.events import Event
 from rlm.traces import TraceWriter
+from tests.support.events import make_event
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("browser")]
 
@@ -174,9 +174,11 @@ async def test_an_answer_from_the_cache_is_marked(tab: Any, tmp_path: Path) -> N
             started(run, begin, doc="text"),
             *iteration(run, 1, begin + 1, code="first = 1", output="one", calls=1),
             *iteration(run, 2, begin + 2, code="second = 2", output="two", calls=1, cached=True),
-            Event("model_asked", run, asked, begin + 3),
-            Event("model_answered", run, {"id": 7, "role": "extraction", "text": "{}", "cached": True}, begin + 3),
-            Event("extraction_attempt", run, {"number": 1, "prompt": "p", "text": "{}", "problems": []}, begin + 3),
+            make_event("model_asked", run, asked, begin + 3),
+            make_event("model_answered", run, {"id": 7, "role": "extraction", "text": "{}", "cached": True}, begin + 3),
+            make_event(
+                "extraction_attempt", run, {"number": 1, "prompt": "p", "text": "{}", "problems": []}, begin + 3
+            ),
             ended(run, begin + 4, {"answer": "42"}),
         ],
     )

@@ -16,6 +16,7 @@ from rlm.models.scripted import scripted_lm
 from rlm.repl.loop import Driver
 from rlm.signatures import Signature
 from rlm.traces import TraceWriter
+from tests.support.events import make_event
 
 
 def cell(code: str, thought: str) -> str:
@@ -93,7 +94,7 @@ def started(run: str, when: float, *, name: str = "Story", model: str = "made/ma
         "depth": 0,
         "task": None,
     }
-    return Event("run_started", run, data, when)
+    return make_event("run_started", run, data, when)
 
 
 def iteration(
@@ -111,7 +112,7 @@ def iteration(
     tick = itertools.count()
 
     def event(kind: str, data: dict[str, Any]) -> Event:
-        return Event(kind, run, data, when + next(tick) * 0.001)
+        return make_event(kind, run, data, when + next(tick) * 0.001)
 
     asks = 1_000_000 * number
     ask = {"id": asks, "role": "main", "iteration": number, "call": None, "kept": 0, "model": "made/main"}
@@ -141,7 +142,9 @@ def iteration(
 def ended(run: str, when: float, outputs: dict[str, Any], **more: Any) -> Event:
     usage = {"tokens_in": 9, "tokens_out": 3, "cost_usd": 0.01, "seconds": 1.0, "llm_calls": 0, "model_calls": 1}
     result = {"status": "submitted", "run_id": run, "confidence": 1.0, "outputs": outputs, "usage": usage, **more}
-    return Event("run_ended", run, {"ending": "Submitted", "confidence": 1.0, "reason": None, "result": result}, when)
+    return make_event(
+        "run_ended", run, {"ending": "Submitted", "confidence": 1.0, "reason": None, "result": result}, when
+    )
 
 
 def long_story(run: str, iterations: int, calls: int) -> Iterator[Event]:
