@@ -11,14 +11,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers import ROOT
-
 import sandbox
 from rlm.traces import TraceWriter, load, past
-
-sys.path.append(str(ROOT / "tests" / "crash"))
-
-import crash_story
+from tests.support import killed_processes
 
 
 @dataclass(frozen=True)
@@ -51,7 +46,9 @@ def measure(count: int) -> list[Killed]:
 def _one(seed: int, home: Path, pool: sandbox.Pool) -> Killed:
     log = home / "calls.log"
     child = subprocess.Popen(
-        [sys.executable, crash_story.__file__, "drive", str(home), str(log)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", killed_processes.__name__, "drive", str(home), str(log)],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert child.stdout is not None
     with child.stdout:
@@ -67,8 +64,8 @@ def _one(seed: int, home: Path, pool: sandbox.Pool) -> Killed:
     if run.ending == "submitted":
         return Killed(seed, True, "", True, len(before.iterations), len(made))
     with TraceWriter(home) as writer:
-        driver = crash_story.driver(writer, log, crash_story.REPLIES[len(before.iterations) :], pool)
+        driver = killed_processes.driver(writer, log, killed_processes.REPLIES[len(before.iterations) :], pool)
         result = asyncio.run(driver.run(run.inputs(), past=before))
-    well = type(result).__name__ == "Submitted" and result.outputs.n == crash_story.ANSWER
+    well = type(result).__name__ == "Submitted" and result.outputs.n == killed_processes.ANSWER
     again = log.read_text().splitlines()[len(made) :]
     return Killed(seed, well, str(result), False, len(before.iterations), len(made), len(set(made) & set(again)))

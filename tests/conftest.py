@@ -12,6 +12,8 @@ import pytest
 
 import sandbox
 
+pytest.register_assert_rewrite("tests.support")
+
 # A machine that is busy is slow, which says nothing about the code.
 # With `--hypothesis-profile=thorough` it looks longer.
 hypothesis.settings.register_profile("rlm", deadline=None, max_examples=40)

@@ -9,19 +9,21 @@ import sys
 import time
 from pathlib import Path
 
-import crash_story
 import pytest
 
 import sandbox
 from rlm.results import Submitted
 from rlm.traces import TraceWriter, load, past
+from tests.support import killed_processes
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_killed_run_goes_on_from_its_trace(tmp_path: Path, pool: sandbox.Pool, seed: int) -> None:
     home, log = tmp_path / "home", tmp_path / "calls.log"
     child = subprocess.Popen(
-        [sys.executable, crash_story.__file__, "drive", str(home), str(log)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", killed_processes.__name__, "drive", str(home), str(log)],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
@@ -39,12 +41,12 @@ def test_a_killed_run_goes_on_from_its_trace(tmp_path: Path, pool: sandbox.Pool,
     with TraceWriter(home) as writer:
         if run.ending != "submitted":
             assert run.ending == "unfinished"
-            driver = crash_story.driver(writer, log, crash_story.REPLIES[len(before.iterations) :], pool)
+            driver = killed_processes.driver(writer, log, killed_processes.REPLIES[len(before.iterations) :], pool)
             result = asyncio.run(driver.run(run.inputs(), past=before))
             assert isinstance(result, Submitted)
-            assert result.outputs.n == crash_story.ANSWER
+            assert result.outputs.n == killed_processes.ANSWER
     again = log.read_text().splitlines()[len(made) :]
     repeated = {f"[[{call.replace(',', ', ')}], {{}}]" for call in again}
     assert repeated.isdisjoint(arguments for name, arguments in answered if name == "slow")
-    steps = {f"{step},{n}" for step in range(crash_story.STEPS) for n in range(3)}
+    steps = {f"{step},{n}" for step in range(killed_processes.STEPS) for n in range(3)}
     assert set(made) | set(again) == steps

@@ -9,15 +9,15 @@ import sys
 import time
 from pathlib import Path
 
-import crash_story
 import pytest
 
 from rlm.traces import TraceWriter, load
+from tests.support import killed_processes
 from tests.support.events import make_event
 
 
 def _child(*arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, crash_story.__file__, *map(str, arguments)]
+    command = [sys.executable, "-m", killed_processes.__name__, *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
@@ -26,9 +26,9 @@ def _check(home: Path, seed: int, acknowledged: int) -> int:
     assert runs.skipped == ()
     if not runs and acknowledged == 0:
         return 0
-    run = runs.run(crash_story.run_id(seed))
+    run = runs.run(killed_processes.run_id(seed))
     assert run.ending == "unfinished"
-    found = crash_story.check_story(run, seed)
+    found = killed_processes.check_story(run, seed)
     assert found >= acknowledged
     return found
 
@@ -118,4 +118,4 @@ def test_on_a_full_disk_the_process_goes_on_and_the_trace_stays_readable(tmp_pat
     assert "no longer recorded" in why
     (run,) = load(tmp_path)
     assert run.ending == "unfinished"
-    assert crash_story.check_story(run, 1) > 0
+    assert killed_processes.check_story(run, 1) > 0

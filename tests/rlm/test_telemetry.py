@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.replies import cell
+
 pytest.importorskip("opentelemetry.sdk")
 import dspy
 from opentelemetry import trace
@@ -33,6 +35,7 @@ from rlm.repl.loop import Driver
 from rlm.signatures import Signature
 from rlm.telemetry.attributes import MAX_CHARS, model
 from tests.support.events import make_event
+from tests.support.repository import EXAMPLES
 
 pytestmark = pytest.mark.xdist_group("driver")
 
@@ -157,10 +160,6 @@ def run(provider: TracerProvider, pool: sandbox.Pool) -> Run:
         return result
 
     return run_one
-
-
-def cell(code: str) -> str:
-    return f"I go on.\n```python\n{code}\n```"
 
 
 def test_a_run_its_model_calls_cells_and_host_calls_are_a_tree(run: Run, receiver: Receiver) -> None:
@@ -337,7 +336,7 @@ def test_providers_have_the_names_of_the_conventions(name: str, provider: str, r
 
 
 def test_the_command_sends_spans_when_the_environment_says_so(receiver: Receiver, tmp_path: Path) -> None:
-    task = Path(__file__).parents[2] / "examples" / "submit.yaml"
+    task = EXAMPLES / "submit.yaml"
     where = {"RLM_OTEL": "1", "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint, "RLM_HOME": str(tmp_path)}
     command = [sys.executable, "-m", "rlm.cli", "run", str(task), "--quiet"]
     done = subprocess.run(command, env={**os.environ, **where}, capture_output=True, text=True, timeout=100)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from stored_records import Harbour, move_to
+
+from tests.support.stored_records import Harbour, move_to
 
 
 @pytest.fixture

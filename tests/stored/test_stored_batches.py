@@ -8,9 +8,9 @@ import os
 from typing import Any
 
 import pytest
-from stored_records import PLACE, STORED, WRITTEN, Harbour
 
 import rlm
+from tests.support.stored_records import PLACE, STORED, WRITTEN, Harbour
 
 BATCH = ("batch", "batch.yaml", "--over", "rows.csv", "-o", "rows.results.jsonl", "--workers", "1")
 

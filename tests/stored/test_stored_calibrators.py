@@ -7,9 +7,9 @@ import math
 from typing import Any
 
 import pytest
-from stored_records import Harbour
 
 import rlm
+from tests.support.stored_records import Harbour
 
 
 def test_a_calibrator_is_loaded_and_saved_as_it_was(harbour: Harbour) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from stored_records import STORED, Harbour, get
+from tests.support.stored_records import STORED, Harbour, get
 
 LOG = "evals/eval"
 RUN = ("eval", "run", "keys.jsonl", "--task", "eval.yaml", "--log", LOG, "-q")

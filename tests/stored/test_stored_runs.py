@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
-from stored_records import RUNS, Harbour, get
 
 import rlm.traces
+from tests.support.stored_records import RUNS, Harbour, get
 
 ENDINGS = {
     "submitted": "submitted",

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from adapters_models import ChatServer, Reply
 
 from rlm import settings
 from rlm.adapters import structured_output
+from tests.support.adapter_models import ChatServer, Reply
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 
 import dspy
 import pytest
-from adapters_models import Cut, HoldingLM, model
 from dspy.lm15 import ContextLengthError
 from pydantic import BaseModel, Field
 
@@ -19,6 +18,7 @@ from rlm.adapters.metrics import TierMetrics
 from rlm.budgets import BudgetExceeded, FallbackTrigger, Ledger
 from rlm.extraction import MaxRetriesExceeded, ParseError
 from rlm.models.client import ModelError
+from tests.support.adapter_models import Cut, HoldingLM, model
 
 
 class Person(BaseModel):

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 
 import dspy
 import pytest
-from adapters_models import Cut, HoldingLM, model
 from dspy.lm15 import ContextLengthError, TransportError
 from dspy.utils.exceptions import AdapterParseError, ContextWindowExceededError, LMTransportError
 from pydantic import BaseModel, Field
@@ -19,6 +18,7 @@ from pydantic import BaseModel, Field
 from rlm import OutlinesAdapter
 from rlm.adapters import watch_calls
 from rlm.adapters.stream_listener import StreamListener
+from tests.support.adapter_models import Cut, HoldingLM, model
 
 NOT_CHAT = "I would say it is ACME."
 CHAT = "[[ ## vendor ## ]]\nACME\n\n[[ ## total ## ]]\n3.5\n\n[[ ## completed ## ]]"

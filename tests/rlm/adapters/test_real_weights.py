@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 
 import dspy
 import pytest
-from adapters_models import model
 from pydantic import BaseModel, Field
 
 from rlm import OutlinesAdapter, TwoStepAdapter
 from rlm.adapters import ask_typed
+from tests.support.adapter_models import model
 
 pytest.importorskip("mlx_lm")
 pytest.importorskip("outlines")

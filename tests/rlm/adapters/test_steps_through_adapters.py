@@ -6,12 +6,12 @@ from typing import Any
 
 import dspy
 import pytest
-from adapters_models import HoldingLM, model
 
 import rlm
 from rlm import FallbackTrigger, OutlinesAdapter, TwoStepAdapter
 from rlm.results import Extracted, Failed, Submitted
 from rlm.traces import find
+from tests.support.adapter_models import HoldingLM, model
 
 pytestmark = pytest.mark.xdist_group("driver")
 

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 
 import dspy
 import pytest
-from adapters_models import Cut, bad_request, model
 from dspy.utils.exceptions import AdapterParseError, ContextWindowExceededError, LMServerError
 from pydantic import Field
 
 from rlm import OutlinesAdapter
 from rlm.adapters import ask_typed, structured_output
 from rlm.models.client import ModelError
+from tests.support.adapter_models import Cut, bad_request, model
 
 GOOD = '{"vendor": "ACME", "total": 3.5}'
 PROSE = "It is ACME, and 3.50."

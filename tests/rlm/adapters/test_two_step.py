@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 
 import dspy
 import pytest
-from adapters_models import Cut, HoldingLM, model
 from dspy.lm15 import ContextLengthError
 from dspy.utils.exceptions import AdapterParseError, ContextWindowExceededError
 from pydantic import BaseModel, Field
@@ -20,6 +19,7 @@ import rlm
 from rlm import OutlinesAdapter, TwoStepAdapter, settings
 from rlm.adapters import TwoStep, TwoStepError, watch_calls
 from rlm.budgets import BudgetExceeded, FallbackTrigger, Ledger
+from tests.support.adapter_models import Cut, HoldingLM, model
 
 SAID = "The invoice is from ACME. It comes to 3.50, I think, and is paid."
 JSON = '{"vendor": "ACME", "total": 3.5}'
@@ -129,8 +129,9 @@ def test_chain_of_thought_is_extracted_with_the_rest() -> None:
 
 
 def test_native_tool_calls_are_not_extracted() -> None:
-    from adapters_models import Engine
     from dspy.lm15 import Message, Response, ToolCallPart, Usage
+
+    from tests.support.adapter_models import Engine
 
     class Calling(Engine):
         supports_function_calling = True
@@ -300,8 +301,9 @@ def test_an_extraction_that_was_cut_off_is_not_believed() -> None:
 
 
 def test_an_empty_first_answer_is_dspys_error() -> None:
-    from adapters_models import Engine
     from dspy.lm15 import Message, Response, ThinkingPart, Usage
+
+    from tests.support.adapter_models import Engine
 
     class Silent(Engine):
         def complete(self, request: Any) -> Any:

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import cloudpickle
 import dspy
 import pytest
-from adapters_models import HoldingLM, model
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, create_model
 
 import rlm
 from rlm import TwoStepAdapter
 from rlm.adapters import TwoStep, TwoStepError
 from rlm.adapters.registry import adapter_named
+from tests.support.adapter_models import HoldingLM, model
 
 A: type[BaseModel] = create_model("Item", a=(int, ...))
 B: type[BaseModel] = create_model("Item", b=(str, ...))

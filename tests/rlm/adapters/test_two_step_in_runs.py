@@ -7,13 +7,13 @@ from typing import Any
 
 import dspy
 import pytest
-from adapters_models import model
 
 import rlm
 from rlm import TwoStepAdapter
 from rlm.budgets import FallbackTrigger
 from rlm.results import Extracted, Submitted
 from rlm.traces import find
+from tests.support.adapter_models import model
 
 pytestmark = pytest.mark.xdist_group("driver")
 

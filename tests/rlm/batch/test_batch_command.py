@@ -20,7 +20,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-import batch_story
 import pytest
 from rich.console import Console
 
@@ -36,11 +35,11 @@ from rlm.cli.progress.batch import BarView, LinesView
 from rlm.cli.unpriced import Unpriced, costs_money
 from rlm.paths import home
 from rlm.tasks import Overrides
+from tests.support import batches
+from tests.support.chat_server import ChatServer, Play, completion
+from tests.support.repository import EXAMPLES
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
-from loopback_chat import ChatServer, Play, completion
-
-EXAMPLE = Path(__file__).parents[3] / "examples" / "batch"
+EXAMPLE = EXAMPLES / "batch"
 SLOW = """\
 main:
   - |
@@ -96,7 +95,7 @@ def test_the_example_gives_a_line_a_row_and_a_summary(tmp_path: Path, capfd: pyt
 
 
 def test_ctrl_c_lets_what_runs_finish_and_says_how_to_go_on(tmp_path: Path) -> None:
-    folder = batch_story.write_folder(tmp_path, 200)
+    folder = batches.write_folder(tmp_path, 200)
     results = folder / "results.jsonl"
     arguments = (folder / "task.yaml", "--over", folder / "rows.csv", "-o", results, "--workers", 1, "--at-once", 2)
     driver = _start(*arguments)
@@ -105,21 +104,21 @@ def test_ctrl_c_lets_what_runs_finish_and_says_how_to_go_on(tmp_path: Path) -> N
     driver.send_signal(signal.SIGINT)
     out, err = driver.communicate(timeout=60)
     assert driver.returncode == exit_codes.INTERRUPTED
-    done = batch_story.lines(folder)
+    done = batches.lines(folder)
     assert 0 < len(done) < 200
     assert "under way, let finish; Ctrl-C again ends at once" in err
     assert f"Interrupted: {len(done):,} of 200 items are done. The same command goes on from there:\n  rlm batch" in err
     assert f"{200 - len(done)} items of 200 left: it was interrupted." in out
     # What is missing, and nothing else, is done the next time.
     os.link(ledger_path(home(), results), folder / "ledger.db")
-    engine = batch_story.QuickEngine()
-    batch_story.drive(folder, engine)
+    engine = batches.QuickEngine()
+    batches.drive(folder, engine)
     assert len(engine.taken) == 200 - len(done)
-    batch_story.check_complete(folder, 200)
+    batches.check_complete(folder, 200)
 
 
 def test_a_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
-    folder = batch_story.write_folder(tmp_path, 5, replies=SLOW)
+    folder = batches.write_folder(tmp_path, 5, replies=SLOW)
     driver = _start(folder / "task.yaml", "--over", folder / "rows.csv", "-o", folder / "results.jsonl", "--workers", 1)
     assert driver.stderr is not None
     assert driver.stderr.readline() == "5 items\n"
@@ -132,11 +131,11 @@ def test_a_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
     _, err = driver.communicate(timeout=40)  # the items would take a minute
     assert driver.returncode == exit_codes.INTERRUPTED
     assert "Interrupted: 0 of 5 items are done" in err
-    assert batch_story.lines(folder) == []
+    assert batches.lines(folder) == []
 
 
 def test_what_is_wrong_is_said_before_anything_is_started(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    folder = batch_story.write_folder(tmp_path, 3)
+    folder = batches.write_folder(tmp_path, 3)
     (folder / "rows.csv").write_text("n,word\n1,a\nx,b\n")
     assert _rlm(folder / "task.yaml", "--over", folder / "rows.csv") == exit_codes.USAGE
     assert "rows.csv:3 (row 2): column 'n': expected int" in capfd.readouterr().err
@@ -149,7 +148,7 @@ def test_isolation_that_is_missing_is_one_error_for_the_batch(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     missing = "namespaces" if sys.platform == "darwin" else "seatbelt"
-    folder = batch_story.write_folder(tmp_path, 100, task=batch_story.TASK + f"sandbox: {{isolation: {missing}}}\n")
+    folder = batches.write_folder(tmp_path, 100, task=batches.TASK + f"sandbox: {{isolation: {missing}}}\n")
     assert _rlm(folder / "task.yaml", "--over", folder / "rows.csv") == exit_codes.ENVIRONMENT
     assert missing in capfd.readouterr().err
     assert list(folder.glob("*.jsonl")) == []
@@ -181,8 +180,8 @@ def test_a_key_that_is_refused_is_one_error_for_the_batch(
         threading.Thread(target=server.serve_forever, daemon=True).start()
         base = f"http://127.0.0.1:{server.server_address[1]}/v1"
         model = f"{{main: {{model: openai/any, api_key_env: SOME_KEY, api_base: {base}}}}}"
-        task = batch_story.TASK.replace("{scripted: replies.yaml}", model)
-        folder = batch_story.write_folder(tmp_path, 100, task=task)
+        task = batches.TASK.replace("{scripted: replies.yaml}", model)
+        folder = batches.write_folder(tmp_path, 100, task=task)
         code = _rlm(folder / "task.yaml", "--over", folder / "rows.csv", "--workers", 1)
         server.shutdown()
     said = capfd.readouterr().err
@@ -204,7 +203,7 @@ def test_a_key_that_is_refused_is_one_error_for_the_batch(
 def test_a_batch_of_nothing_is_an_error(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], rows: str | None, text: str, said: str
 ) -> None:
-    folder = batch_story.write_folder(tmp_path, 1)
+    folder = batches.write_folder(tmp_path, 1)
     (folder / (rows or "tasks.jsonl")).write_text(text)
     arguments = (folder / "tasks.jsonl",) if rows is None else (folder / "task.yaml", "--over", folder / rows)
     assert _rlm(*arguments, "-o", folder / "results.jsonl") == exit_codes.USAGE
@@ -215,7 +214,7 @@ def test_a_batch_of_nothing_is_an_error(
 def test_results_that_cannot_be_written_are_said_with_advice_that_fits(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    folder = batch_story.write_folder(tmp_path, 1)
+    folder = batches.write_folder(tmp_path, 1)
     (folder / "file").write_text("")
     path = folder / "file" / "results.jsonl"
     assert _rlm(folder / "task.yaml", "--over", folder / "rows.csv", "-o", path) == exit_codes.ENVIRONMENT
@@ -226,12 +225,12 @@ def test_results_that_cannot_be_written_are_said_with_advice_that_fits(
 
 
 def test_the_summary_tells_what_all_attempts_cost_and_lines_of_items_that_are_gone(tmp_path: Path) -> None:
-    folder = batch_story.write_folder(tmp_path, 3)
-    engine = batch_story.QuickEngine(lambda item: replace(batch_story.answered(item), ending="Failed", error="no"))
-    batch_story.drive(folder, engine)
+    folder = batches.write_folder(tmp_path, 3)
+    engine = batches.QuickEngine(lambda item: replace(batches.answered(item), ending="Failed", error="no"))
+    batches.drive(folder, engine)
     (folder / "rows.csv").write_text("n,word\n1,word 1\n")
     shown, ledger = io.StringIO(), Ledger(folder / "ledger.db")
-    batch = Batch(batch_story.source_of(folder), ledger)
+    batch = Batch(batches.source_of(folder), ledger)
     batch.prepare(retry_failed=True)
     results = Results(folder / "results.jsonl", ledger)
     assert len(list(batch.run(engine, results))) == 1
@@ -247,7 +246,7 @@ def test_the_summary_tells_what_all_attempts_cost_and_lines_of_items_that_are_go
 
 
 def test_a_batch_that_another_process_has_is_left_to_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    folder = batch_story.write_folder(tmp_path, 3)
+    folder = batches.write_folder(tmp_path, 3)
     taken = Ledger(ledger_path(home(), folder / "r.jsonl"))
     try:
         code = _rlm(folder / "task.yaml", "--over", folder / "rows.csv", "-o", folder / "r.jsonl")
@@ -268,7 +267,7 @@ def test_a_results_file_has_one_ledger_by_whatever_path_it_is_named(tmp_path: Pa
 
 
 def test_results_that_are_none_are_not_touched(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    folder = batch_story.write_folder(tmp_path, 3)
+    folder = batches.write_folder(tmp_path, 3)
     code = _rlm(folder / "task.yaml", "--over", folder / "rows.csv", "-o", folder / "rows.csv")
     assert code == exit_codes.USAGE
     assert "rows.csv:1 is no result of a batch" in capfd.readouterr().err
@@ -279,7 +278,7 @@ def test_results_that_are_none_are_not_touched(tmp_path: Path, capfd: pytest.Cap
 def test_a_last_line_without_an_end_is_cut_off_only_where_the_file_is_ours(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str
 ) -> None:
-    folder = batch_story.write_folder(tmp_path, 3)
+    folder = batches.write_folder(tmp_path, 3)
     (folder / "mine.jsonl").write_text(text)
     assert _rlm(folder / "task.yaml", "--over", folder / "rows.csv", "-o", folder / "mine.jsonl") == exit_codes.USAGE
     assert "is no result of a batch" in capfd.readouterr().err
@@ -389,10 +388,10 @@ def test_runs_know_their_batch_and_calls_without_a_price_are_said_once(
         server.plays = [Play(body=completion("```python\nSUBMIT(twice=2 * n)\n```"))]
         entry = {"model": "openai/of-unknown-price", "api_base": server.url, "api_key_env": "SOME_KEY"}
         task = {"signature": "n: int, word: str -> twice: int", "models": {"main": entry}}
-        folder = batch_story.write_folder(tmp_path, 3, task=json.dumps(task))
+        folder = batches.write_folder(tmp_path, 3, task=json.dumps(task))
         arguments = (folder / "task.yaml", "--over", folder / "rows.csv", "-o", folder / "results.jsonl")
         assert _rlm(*arguments, "--workers", 1, "--max-cost", 1) == exit_codes.ANSWERED
-    batch_story.check_complete(folder, 3)
+    batches.check_complete(folder, 3)
     shown = capfd.readouterr()
     assert shown.err.count("--max-cost: no price is known for 1 call of row ") == 1
     assert "3 calls had no known price: not in the cost; --max-cost does not count them." in shown.out
@@ -400,8 +399,8 @@ def test_runs_know_their_batch_and_calls_without_a_price_are_said_once(
     monkeypatch.chdir(folder)
     assert exit_codes.guard(group, ["runs", "list", "--batch", "results.jsonl", "--json"]) == exit_codes.ANSWERED
     found = {one["id"] for one in map(json.loads, capfd.readouterr().out.splitlines())}
-    assert found == {one["run_id"] for one in batch_story.lines(folder)}
-    last = batch_story.lines(folder)[-1]
+    assert found == {one["run_id"] for one in batches.lines(folder)}
+    last = batches.lines(folder)[-1]
     assert exit_codes.guard(group, ["runs", "show", last["run_id"]]) == exit_codes.ANSWERED
     said = "".join(capfd.readouterr().out.split())
     assert f"{last['item']} of {folder / 'results.jsonl'}".replace(" ", "") in said
@@ -412,7 +411,7 @@ def test_runs_know_their_batch_and_calls_without_a_price_are_said_once(
 def test_a_script_costs_nothing(tmp_path: Path) -> None:
     from rlm.tasks import load
 
-    folder = batch_story.write_folder(tmp_path, 1)
+    folder = batches.write_folder(tmp_path, 1)
     task = load(folder / "task.yaml", Overrides(inputs={"n": "1", "word": "a"}))
     assert not costs_money(task)
     paid = load(folder / "task.yaml", Overrides(inputs={"n": "1", "word": "a"}, models={"sub": "openai/gpt-5-mini"}))

@@ -9,9 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-import batch_story
 import pytest
-from batch_story import QuickEngine, answered, check_complete, drive, failed, lines, write_folder
 
 from rlm.batch.driver import Batch, Rules
 from rlm.batch.errors import BatchError, BatchTaken, ForeignResults, Unfit
@@ -19,6 +17,8 @@ from rlm.batch.item import Item
 from rlm.batch.ledger import Ledger, ledger_path
 from rlm.batch.outcome import Outcome, lost
 from rlm.batch.results_file import Mended, Results
+from tests.support import batches
+from tests.support.batches import QuickEngine, answered, check_complete, drive, failed, lines, write_folder
 
 
 def _odd_fail(item: Item) -> Outcome:
@@ -71,11 +71,11 @@ def test_a_task_that_changed_is_done_anew_and_going_back_costs_nothing(tmp_path:
     folder = write_folder(tmp_path, 3)
     drive(folder, QuickEngine())
     before = lines(folder)
-    (folder / "task.yaml").write_text(batch_story.TASK + "instructions: Be quick.\n")
+    (folder / "task.yaml").write_text(batches.TASK + "instructions: Be quick.\n")
     drive(folder, QuickEngine())
     check_complete(folder, 3)
     assert {one["key"] for one in before}.isdisjoint(one["key"] for one in lines(folder))
-    (folder / "task.yaml").write_text(batch_story.TASK)
+    (folder / "task.yaml").write_text(batches.TASK)
     engine = QuickEngine()
     drive(folder, engine)
     assert engine.taken == []
@@ -282,7 +282,7 @@ def test_two_drivers_do_not_share_a_results_file_whatever_their_ledgers(tmp_path
     first, second = Ledger(folder / "one.db"), Ledger(folder / "other.db")
     with contextlib.closing(first), contextlib.closing(second):
         for ledger in (first, second):
-            Batch(batch_story.source_of(folder), ledger).prepare()
+            Batch(batches.source_of(folder), ledger).prepare()
         with contextlib.closing(Results(folder / "results.jsonl", first)):
             for path in ("results.jsonl", "link.jsonl"):
                 with pytest.raises(BatchTaken, match="another process is writing to"):
@@ -304,7 +304,7 @@ def test_a_file_that_is_no_results_file_is_left_alone(tmp_path: Path, text: str)
 def _opened(folder: Path) -> Mended:
     """What is done to the results when the batch is begun again."""
     ledger = Ledger(folder / "ledger.db")
-    Batch(batch_story.source_of(folder), ledger).prepare()
+    Batch(batches.source_of(folder), ledger).prepare()
     results = Results(folder / "results.jsonl", ledger)
     results.close()
     ledger.close()

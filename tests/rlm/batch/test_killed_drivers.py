@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import batch_story
 import pytest
+
+from tests.support import batches
 
 ROWS = 200
 
@@ -38,10 +39,10 @@ def _wait_for_lines(path: Path, count: int, child: Any) -> None:
 
 
 def test_killed_at_random_moments_nothing_is_lost_and_nothing_is_there_twice(tmp_path: Path) -> None:
-    chance, folder, said = random.Random(7), batch_story.write_folder(tmp_path, ROWS), tmp_path / "said"
+    chance, folder, said = random.Random(7), batches.write_folder(tmp_path, ROWS), tmp_path / "said"
     kills = 0
     for _ in range(25):
-        child = _start(batch_story.drive_to_be_killed, folder, said)
+        child = _start(batches.drive_to_be_killed, folder, said)
         _wait_for_lines(
             said, chance.choice([0, 0, 1]) + (said.read_bytes().count(b"\n") if said.exists() else 0), child
         )
@@ -52,70 +53,70 @@ def test_killed_at_random_moments_nothing_is_lost_and_nothing_is_there_twice(tmp
     # What a killed driver said was done is done, and was said once.
     told = [line for line in said.read_text().splitlines(keepends=True) if line.endswith("\n")]
     assert len(told) == len(set(told))
-    before = {one["item"] for one in batch_story.lines(folder)}
+    before = {one["item"] for one in batches.lines(folder)}
     assert {one.rstrip("\n") for one in told} <= before
-    engine = batch_story.QuickEngine()
-    batch_story.drive(folder, engine)
+    engine = batches.QuickEngine()
+    batches.drive(folder, engine)
     assert len(engine.taken) <= ROWS - len(before)
-    batch_story.check_complete(folder, ROWS)
+    batches.check_complete(folder, ROWS)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_inside_the_ledger_at_any_statement(tmp_path: Path, seed: int) -> None:
-    chance, folder = random.Random(seed), batch_story.write_folder(tmp_path, 30)
+    chance, folder = random.Random(seed), batches.write_folder(tmp_path, 30)
     killed = 0
     for _ in range(10):
-        child = _start(batch_story.drive_to_be_killed, folder, tmp_path / "said", chance.randint(1, 110))
+        child = _start(batches.drive_to_be_killed, folder, tmp_path / "said", chance.randint(1, 110))
         killed += _end(child) == -signal.SIGKILL
     assert killed >= 5
-    batch_story.drive(folder, batch_story.QuickEngine())
-    batch_story.check_complete(folder, 30)
+    batches.drive(folder, batches.QuickEngine())
+    batches.check_complete(folder, 30)
 
 
 def test_killed_between_the_ledger_and_the_line_the_line_comes_later(tmp_path: Path) -> None:
     """The line is torn anywhere, as by a kill in the middle of a write: what the ledger has is written again."""
-    folder = batch_story.write_folder(tmp_path, 5)
-    batch_story.drive(folder, batch_story.QuickEngine())
+    folder = batches.write_folder(tmp_path, 5)
+    batches.drive(folder, batches.QuickEngine())
     results = folder / "results.jsonl"
     whole = results.read_bytes()
     last = len(whole.splitlines(keepends=True)[-1])
     for cut in (1, 2, last // 2, last - 1, last, last + 1, last + 40, len(whole) - 1, len(whole)):
         results.write_bytes(whole[: len(whole) - cut])
-        engine = batch_story.QuickEngine()
-        batch_story.drive(folder, engine)
+        engine = batches.QuickEngine()
+        batches.drive(folder, engine)
         assert engine.taken == []
-        batch_story.check_complete(folder, 5)
+        batches.check_complete(folder, 5)
 
 
 @pytest.mark.parametrize("statement", range(14, 40, 3))
 def test_killed_while_failed_items_are_made_ready_to_be_done_again(tmp_path: Path, statement: int) -> None:
-    folder = batch_story.write_folder(tmp_path, 6)
-    batch_story.drive(folder, batch_story.QuickEngine(batch_story.failed))
-    child = _start(batch_story.drive_to_be_killed, folder, tmp_path / "said", statement, True)
+    folder = batches.write_folder(tmp_path, 6)
+    batches.drive(folder, batches.QuickEngine(batches.failed))
+    child = _start(batches.drive_to_be_killed, folder, tmp_path / "said", statement, True)
     assert _end(child) == -signal.SIGKILL
-    batch_story.drive(folder, batch_story.QuickEngine(), retry_failed=True)
-    batch_story.check_complete(folder, 6)
+    batches.drive(folder, batches.QuickEngine(), retry_failed=True)
+    batches.check_complete(folder, 6)
 
 
 @pytest.mark.parametrize("room", [20_000, 40_000, 70_000])
 def test_where_there_is_no_more_room_it_stops_and_what_was_done_is_kept(tmp_path: Path, room: int) -> None:
-    folder, said = batch_story.write_folder(tmp_path, ROWS), tmp_path / "said"
-    assert _end(_start(batch_story.drive_without_room, folder, said, room)) == 0
+    folder, said = batches.write_folder(tmp_path, ROWS), tmp_path / "said"
+    assert _end(_start(batches.drive_without_room, folder, said, room)) == 0
     assert said.read_text().startswith("NoRoom: the ")
     assert "cannot be written" in said.read_text()
-    kept = len(batch_story.lines(folder)) if (folder / "results.jsonl").exists() else 0
-    engine = batch_story.QuickEngine()
-    batch_story.drive(folder, engine)
+    kept = len(batches.lines(folder)) if (folder / "results.jsonl").exists() else 0
+    engine = batches.QuickEngine()
+    batches.drive(folder, engine)
     assert len(engine.taken) <= ROWS - kept
-    batch_story.check_complete(folder, ROWS)
+    batches.check_complete(folder, ROWS)
 
 
 def test_a_second_driver_is_told_that_the_first_has_the_batch(tmp_path: Path) -> None:
     from rlm.batch.errors import BatchTaken
     from rlm.batch.ledger import Ledger
 
-    folder, said = batch_story.write_folder(tmp_path, 20 * ROWS), tmp_path / "said"
-    child = _start(batch_story.drive_to_be_killed, folder, said)
+    folder, said = batches.write_folder(tmp_path, 20 * ROWS), tmp_path / "said"
+    child = _start(batches.drive_to_be_killed, folder, said)
     _wait_for_lines(said, 1, child)
     with pytest.raises(BatchTaken, match=f"process {child.pid} is working on this batch"):
         Ledger(folder / "ledger.db")

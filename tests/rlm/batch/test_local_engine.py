@@ -15,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-import batch_story
 import psutil
 import pytest
 
@@ -24,6 +23,7 @@ from rlm.batch.errors import Unfit
 from rlm.batch.executors.base import EngineError, Setting
 from rlm.batch.executors.processes import LocalEngine
 from rlm.batch.item import Item
+from tests.support import batches
 
 # Tools run in the worker process itself: this one ends it, or stops it, when an item says so.
 KIT = '''
@@ -65,24 +65,24 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEngine]:
 
 def _folder(path: Path, words: list[str]) -> Path:
     # A process knows one module of a name, so each folder has one of its own.
-    batch_story.write_folder(path, 0, task=batch_story.TASK + f"tools: [kit_{path.name}:wish]\n", replies=REPLIES)
+    batches.write_folder(path, 0, task=batches.TASK + f"tools: [kit_{path.name}:wish]\n", replies=REPLIES)
     (path / f"kit_{path.name}.py").write_text(KIT)
     (path / "rows.csv").write_text("n,word\n" + "".join(f"{n},{word}\n" for n, word in enumerate(words, 1)))
     return path
 
 
 def _items(folder: Path) -> list[Item]:
-    return [replace(one, key=f"{folder.name} {one.name}") for one in batch_story.source_of(folder).read()]
+    return [replace(one, key=f"{folder.name} {one.name}") for one in batches.source_of(folder).read()]
 
 
 def test_items_run_in_other_processes_and_their_runs_are_on_record(engine: LocalEngine, tmp_path: Path) -> None:
     from rlm.paths import home
     from rlm.traces import load
 
-    folder = batch_story.write_folder(tmp_path / "a", 5)
-    _, outcomes = batch_story.drive(folder, engine)
-    batch_story.check_complete(folder, 5)
-    batch_story.check_told(folder, 5)
+    folder = batches.write_folder(tmp_path / "a", 5)
+    _, outcomes = batches.drive(folder, engine)
+    batches.check_complete(folder, 5)
+    batches.check_told(folder, 5)
     assert {one.worker.rpartition(":")[2] for one in outcomes} == {str(pid) for pid in engine.pids}
     assert str(os.getpid()) not in {one.worker.rpartition(":")[2] for one in outcomes}
     wanted = {one.run_id for one in outcomes}
@@ -97,8 +97,8 @@ def test_items_run_in_other_processes_and_their_runs_are_on_record(engine: Local
 def test_a_worker_that_is_killed_is_replaced_and_its_items_are_run_again(engine: LocalEngine, tmp_path: Path) -> None:
     folder = _folder(tmp_path / "killed", [f"once {tmp_path}/mark", "a", "b", "c", "d"])
     before = engine.pids
-    _, outcomes = batch_story.drive(folder, engine)
-    batch_story.check_complete(folder, 5)
+    _, outcomes = batches.drive(folder, engine)
+    batches.check_complete(folder, 5)
     assert len(outcomes) == 5
     assert before != engine.pids
 
@@ -107,9 +107,9 @@ def test_an_item_that_kills_its_workers_is_given_up_and_takes_nobody_with_it(
     engine: LocalEngine, tmp_path: Path
 ) -> None:
     folder = _folder(tmp_path / "poison", ["a", "die", "b", "c"])
-    batch, _ = batch_story.drive(folder, engine, rules=Rules(losses=2))
+    batch, _ = batches.drive(folder, engine, rules=Rules(losses=2))
     assert batch.endings == {"Submitted": 3, "Extracted": 0, "Failed": 0, "Lost": 1}
-    (given_up,) = [one for one in batch_story.lines(folder) if one["ending"] == "Lost"]
+    (given_up,) = [one for one in batches.lines(folder) if one["ending"] == "Lost"]
     assert given_up["item"] == "row 2"
     assert "given up after it was lost 2 times" in given_up["error"]
     assert "SIGKILL" in given_up["error"]
@@ -162,14 +162,14 @@ def test_an_item_whose_sandbox_was_killed_is_run_again(tmp_path: Path, monkeypat
         threading.Thread(target=server.serve_forever, daemon=True).start()
         base = f"http://127.0.0.1:{server.server_address[1]}/v1"
         model = {"main": {"model": "openai/any", "api_base": base, "api_key_env": "SOME_KEY"}}
-        task = batch_story.TASK.replace("{scripted: replies.yaml}", json.dumps(model))
-        folder = batch_story.write_folder(tmp_path / "zygote", 3, task=task)
-        batch, _ = batch_story.drive(folder, engine, tell=told.append)
+        task = batches.TASK.replace("{scripted: replies.yaml}", json.dumps(model))
+        folder = batches.write_folder(tmp_path / "zygote", 3, task=task)
+        batch, _ = batches.drive(folder, engine, tell=told.append)
         server.shutdown()
         engine.close()
-    assert len(_Killer.killed) == 1, batch_story.lines(folder)
-    assert batch.endings == {"Submitted": 3, "Extracted": 0, "Failed": 0, "Lost": 0}, batch_story.lines(folder)
-    batch_story.check_complete(folder, 3)
+    assert len(_Killer.killed) == 1, batches.lines(folder)
+    assert batch.endings == {"Submitted": 3, "Extracted": 0, "Failed": 0, "Lost": 0}, batches.lines(folder)
+    batches.check_complete(folder, 3)
     assert told
     assert all("its sandbox on " in one and one.endswith("; it is run again") for one in told)
 
@@ -243,11 +243,11 @@ def test_where_the_isolation_that_is_asked_for_is_missing_the_batch_ends_at_once
     engine: LocalEngine, tmp_path: Path
 ) -> None:
     missing = "namespaces" if sys.platform == "darwin" else "seatbelt"
-    task = batch_story.TASK + f"sandbox: {{isolation: {missing}}}\n"
-    folder = batch_story.write_folder(tmp_path / "unfit", 50, task=task)
+    task = batches.TASK + f"sandbox: {{isolation: {missing}}}\n"
+    folder = batches.write_folder(tmp_path / "unfit", 50, task=task)
     with pytest.raises(Unfit, match=missing):
-        batch_story.drive(folder, engine)
-    assert batch_story.lines(folder) == []
+        batches.drive(folder, engine)
+    assert batches.lines(folder) == []
 
 
 def test_workers_end_with_their_driver_however_that_ends(tmp_path: Path) -> None:
@@ -255,10 +255,11 @@ def test_workers_end_with_their_driver_however_that_ends(tmp_path: Path) -> None
 
     folder = _folder(tmp_path / "orphans", ["a"] * 200)
     code = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "import batch_story; from pathlib import Path; from rlm.batch.executors.processes import LocalEngine\n"
+        "from pathlib import Path\n"
+        "from rlm.batch.executors.processes import LocalEngine\n"
+        "from tests.support import batches\n"
         "engine = LocalEngine(workers=1)\n"
-        f"source = batch_story.source_of(Path({str(folder)!r}))\n"
+        f"source = batches.source_of(Path({str(folder)!r}))\n"
         "import dataclasses\n"
         "items = (dataclasses.replace(one, key=one.name) for one in source.read())\n"
         "for outcome in engine.run(items): print(*engine.pids, flush=True)\n"
@@ -279,11 +280,11 @@ def test_processes_that_do_not_start_are_an_error_and_not_a_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    folder = batch_story.write_folder(tmp_path / "batch", 5)
+    folder = batches.write_folder(tmp_path / "batch", 5)
     engine = LocalEngine(Setting(traffic={}), workers=1, log=tmp_path / "log")
     (tmp_path / "rlm").mkdir()
     (tmp_path / "rlm" / "__init__.py").write_text("raise SystemExit('another rlm')\n")
     with pytest.raises(EngineError, match="worker processes do not start: it exited with status 1"):
-        batch_story.drive(folder, engine)
+        batches.drive(folder, engine)
     engine.close()
     assert "another rlm" in (tmp_path / "log").read_text()

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import batch_story
 import pytest
 
 from rlm.batch.errors import Unfit
@@ -24,6 +23,7 @@ from rlm.batch.item import Item
 from rlm.batch.outcome import Outcome
 from rlm.batch.worker import messages
 from rlm.models.rate_limit.bucket import Limit
+from tests.support import batches
 
 pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.timeout(300)]
 
@@ -115,17 +115,17 @@ class Watched:
 
 
 def test_a_batch_is_done_as_processes_do_it(engine: RayEngine, tmp_path: Path) -> None:
-    folder = batch_story.write_folder(tmp_path / "ray", 9)
-    batch_story.drive(folder, engine)
-    batch_story.check_complete(folder, 9)
-    batch_story.check_told(folder, 9)  # as of the local engine, in its own tests
-    pids = {int(one["worker"].rpartition(":")[2]) for one in batch_story.lines(folder)}
+    folder = batches.write_folder(tmp_path / "ray", 9)
+    batches.drive(folder, engine)
+    batches.check_complete(folder, 9)
+    batches.check_told(folder, 9)  # as of the local engine, in its own tests
+    pids = {int(one["worker"].rpartition(":")[2]) for one in batches.lines(folder)}
     assert pids == set(engine.pids)
     assert os.getpid() not in pids
 
 
 def test_what_an_actor_had_when_it_was_killed_is_done_by_another(engine: RayEngine, tmp_path: Path) -> None:
-    folder = batch_story.write_folder(tmp_path, 8, replies=SLOW)
+    folder = batches.write_folder(tmp_path, 8, replies=SLOW)
     killed: list[int] = []
 
     def taken(count: int) -> None:
@@ -134,37 +134,37 @@ def test_what_an_actor_had_when_it_was_killed_is_done_by_another(engine: RayEngi
             os.kill(killed[0], signal.SIGKILL)
 
     watched = Watched(engine, taken)
-    batch_story.drive(folder, watched)
-    batch_story.check_complete(folder, 8)
+    batches.drive(folder, watched)
+    batches.check_complete(folder, 8)
     lost = [one for one in watched.outcomes if one.ending == "Lost"]
     assert lost
     assert all(f":{killed[0]} was lost" in (one.error or "") for one in lost)
     assert killed[0] not in engine.pids
-    assert {one["ending"] for one in batch_story.lines(folder)} == {"Submitted"}
+    assert {one["ending"] for one in batches.lines(folder)} == {"Submitted"}
 
 
 def test_a_batch_goes_on_where_it_was_cut_off(engine: RayEngine, tmp_path: Path) -> None:
-    folder = batch_story.write_folder(tmp_path, 6)
+    folder = batches.write_folder(tmp_path, 6)
     first = Watched(engine)
-    batch_story.drive(folder, first, limit=4)
+    batches.drive(folder, first, limit=4)
     assert first.count == 4
     second = Watched(engine)
-    batch_story.drive(folder, second)
+    batches.drive(folder, second)
     assert second.count == 2
-    batch_story.check_complete(folder, 6)
+    batches.check_complete(folder, 6)
 
 
 def test_one_actor_runs_several_items_at_once(engine: RayEngine, tmp_path: Path) -> None:
-    task = batch_story.TASK + "tools: [meeting:meet]\n"
-    folder = batch_story.write_folder(tmp_path, 4, task=task, replies=MEETING)
+    task = batches.TASK + "tools: [meeting:meet]\n"
+    folder = batches.write_folder(tmp_path, 4, task=task, replies=MEETING)
     (folder / "meeting.py").write_text(MEET)
-    batch_story.drive(folder, engine)  # two actors, and all four items must be there before one can end
-    batch_story.check_complete(folder, 4)
+    batches.drive(folder, engine)  # two actors, and all four items must be there before one can end
+    batches.check_complete(folder, 4)
 
 
 def test_a_later_call_takes_the_place_of_one_that_waits(engine: RayEngine, ray: Any, tmp_path: Path) -> None:
-    batch_story.drive(batch_story.write_folder(tmp_path / "first", 1), engine)  # so that there is a cluster
-    source = batch_story.source_of(batch_story.write_folder(tmp_path, 3))
+    batches.drive(batches.write_folder(tmp_path / "first", 1), engine)  # so that there is a cluster
+    source = batches.source_of(batches.write_folder(tmp_path, 3))
     items = [replace(one, key=one.name).to_dict() for one in source.read()]
     kind = ray.remote(ItemActor).options(num_cpus=0, max_concurrency=4)
     actor = kind.remote(messages.encoded(Setting(home=str(tmp_path)).to_dict()), 1, None)
@@ -179,9 +179,9 @@ def test_a_later_call_takes_the_place_of_one_that_waits(engine: RayEngine, ray: 
 
 
 def test_an_item_that_outlives_its_lease_is_lost_and_its_actor_replaced(engine: RayEngine, tmp_path: Path) -> None:
-    batch_story.drive(batch_story.write_folder(tmp_path / "first", 4), engine)  # so that there are actors
-    folder = batch_story.write_folder(tmp_path, 2, replies=STUCK)
-    items = [item for item, _, _ in batch_story.source_of(folder).checked()]
+    batches.drive(batches.write_folder(tmp_path / "first", 4), engine)  # so that there are actors
+    folder = batches.write_folder(tmp_path, 2, replies=STUCK)
+    items = [item for item, _, _ in batches.source_of(folder).checked()]
     given = [Item.from_dict({**one.to_dict(), "key": f"k{n}", "lease": 3.0}) for n, one in enumerate(items)]
     before = set(engine.pids)
     found = {one.key: one for one in engine.run(given)}
@@ -191,8 +191,8 @@ def test_an_item_that_outlives_its_lease_is_lost_and_its_actor_replaced(engine: 
 
 
 def test_a_lease_does_not_end_while_an_item_waits_for_its_turn_to_ask(engine: RayEngine, tmp_path: Path) -> None:
-    folder = batch_story.write_folder(tmp_path, 2, replies=ASKING)
-    items = [item for item, _, _ in batch_story.source_of(folder).checked()]
+    folder = batches.write_folder(tmp_path, 2, replies=ASKING)
+    items = [item for item, _, _ in batches.source_of(folder).checked()]
     # The second question is due after eight seconds, and the leases are for five.
     given = [Item.from_dict({**one.to_dict(), "key": f"k{n}", "lease": 5.0}) for n, one in enumerate(items)]
     assert [(one.ending, one.error) for one in engine.run(given)] == [("Submitted", None)] * 2
@@ -200,13 +200,13 @@ def test_a_lease_does_not_end_while_an_item_waits_for_its_turn_to_ask(engine: Ra
 
 def test_a_machine_without_isolation_ends_the_batch(engine: RayEngine, tmp_path: Path) -> None:
     missing = "seatbelt" if sys.platform == "linux" else "namespaces"
-    folder = batch_story.write_folder(tmp_path, 3, task=batch_story.TASK + f"sandbox: {{isolation: {missing}}}\n")
+    folder = batches.write_folder(tmp_path, 3, task=batches.TASK + f"sandbox: {{isolation: {missing}}}\n")
     with pytest.raises(Unfit, match=missing):
-        batch_story.drive(folder, engine)
-    assert batch_story.lines(folder) == []
-    good = batch_story.write_folder(tmp_path / "good", 2)
-    batch_story.drive(good, engine)
-    batch_story.check_complete(good, 2)
+        batches.drive(folder, engine)
+    assert batches.lines(folder) == []
+    good = batches.write_folder(tmp_path / "good", 2)
+    batches.drive(good, engine)
+    batches.check_complete(good, 2)
 
 
 @pytest.mark.parametrize(
@@ -239,21 +239,21 @@ def test_actors_that_cannot_start_are_not_started_for_ever(
     make_room(engine, ray)
     other = RayEngine(Setting(traffic={"nonsense": 1}), workers=1)  # in the cluster that is there
     with pytest.raises(EngineError, match=r"do not start: .*nonsense"):
-        batch_story.drive(batch_story.write_folder(tmp_path, 1), other)
+        batches.drive(batches.write_folder(tmp_path, 1), other)
     other.close()
     assert ray.is_initialized()
 
 
 JOINED = """
 import json, sys
-import batch_story
 from pathlib import Path
+from tests.support import batches
 from rlm.batch.executors.base import Setting
 from rlm.batch.executors.ray import RayEngine
 address, folder = sys.argv[1:]
 traffic = {"limits": {"scripted/main": {"requests": 6000}}}
 engine = RayEngine(Setting(home=folder + "/home", traffic=traffic), address=address, workers=1, at_once=3)
-batch_story.drive(Path(folder), engine)
+batches.drive(Path(folder), engine)
 print(json.dumps(engine.pids))
 engine.close()
 """
@@ -262,19 +262,18 @@ engine.close()
 def test_a_cluster_that_is_there_is_joined_by_its_address_and_outlives_the_batch(
     engine: RayEngine, ray: Any, tmp_path: Path
 ) -> None:
-    folder = batch_story.write_folder(tmp_path, 4)
+    folder = batches.write_folder(tmp_path, 4)
     (folder / "home").mkdir()
     make_room(engine, ray)
     address = ray.get_runtime_context().gcs_address
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     command = [sys.executable, "-c", JOINED, address, str(folder)]
-    joined = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+    joined = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert joined.returncode == 0, joined.stderr
-    batch_story.check_complete(folder, 4)
+    batches.check_complete(folder, 4)
     assert not set(json.loads(joined.stdout)) & set(engine.pids)
-    again = batch_story.write_folder(tmp_path / "again", 2)
-    batch_story.drive(again, engine)
-    batch_story.check_complete(again, 2)
+    again = batches.write_folder(tmp_path / "again", 2)
+    batches.drive(again, engine)
+    batches.check_complete(again, 2)
 
 
 def test_actors_keep_one_pace_by_an_actor(engine: RayEngine, ray: Any) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import batch_story
 import pytest
 
 from rlm.batch.source import Source
 from rlm.tasks import TaskError
+from tests.support import batches
 
 TYPED = """\
 signature: "n: int, word: str, tags: list[str], sure: bool, limit: int | None -> answer: str"
@@ -17,8 +17,8 @@ models: {scripted: replies.yaml}
 """
 
 
-def _folder(tmp_path: Path, task: str = batch_story.TASK, **files: str) -> Path:
-    batch_story.write_folder(tmp_path, 2, task=task)
+def _folder(tmp_path: Path, task: str = batches.TASK, **files: str) -> Path:
+    batches.write_folder(tmp_path, 2, task=task)
     for name, text in files.items():
         (tmp_path / name.replace("__", ".")).write_text(text)
     return tmp_path
@@ -160,14 +160,14 @@ def test_a_column_to_pass_over_that_is_not_there_is_said(tmp_path: Path) -> None
 def test_task_files_are_items_with_their_own_inputs(tmp_path: Path) -> None:
     folder = _folder(tmp_path)
     for n in (1, 2):
-        (folder / f"{n}.yaml").write_text(batch_story.TASK + f"inputs: {{n: {n}, word: w}}\n")
+        (folder / f"{n}.yaml").write_text(batches.TASK + f"inputs: {{n: {n}, word: w}}\n")
     source = Source([folder / "1.yaml", folder / "2.yaml"])
     assert list(_digests(source)) == [str(folder / "1.yaml"), str(folder / "2.yaml")]
     assert len(set(_digests(source).values())) == 2
 
 
 def test_inputs_of_the_task_file_hold_for_rows_that_do_not_have_them(tmp_path: Path) -> None:
-    folder = _folder(tmp_path, batch_story.TASK + "inputs: {n: 5, word: {file: w.txt}}\n", w__txt="a")
+    folder = _folder(tmp_path, batches.TASK + "inputs: {n: 5, word: {file: w.txt}}\n", w__txt="a")
     (folder / "rows.csv").write_text("n\n1\n2\n")
     source = Source([folder / "task.yaml"], folder / "rows.csv")
     items = [item for item, _, _ in source.checked()]
@@ -194,7 +194,7 @@ def test_a_key_changes_with_everything_that_the_answer_depends_on(tmp_path: Path
 def test_a_key_does_not_change_with_comments_or_with_other_rows(tmp_path: Path) -> None:
     folder = _folder(tmp_path)
     before = _digests(Source([folder / "task.yaml"], folder / "rows.csv"))
-    (folder / "task.yaml").write_text("# a comment\n" + batch_story.TASK)
+    (folder / "task.yaml").write_text("# a comment\n" + batches.TASK)
     (folder / "rows.csv").write_text("word,n\nnew,0\nword 1,1\nword 2,2\n")
     after = _digests(Source([folder / "task.yaml"], folder / "rows.csv"))
     assert [after["row 2"], after["row 3"]] == list(before.values())
@@ -214,7 +214,7 @@ def test_a_key_changes_with_models_budget_and_version(tmp_path: Path, monkeypatc
 
 
 def test_the_code_of_tools_is_part_of_the_key(tmp_path: Path) -> None:
-    folder = _folder(tmp_path, batch_story.TASK + "tools: [kit:look]\n", kit__py="def look() -> int:\n    return 1\n")
+    folder = _folder(tmp_path, batches.TASK + "tools: [kit:look]\n", kit__py="def look() -> int:\n    return 1\n")
     before = _digests(Source([folder / "task.yaml"], folder / "rows.csv"))
     (folder / "kit.py").write_text("def look() -> int:\n    return 2\n")
     assert set(before.values()).isdisjoint(_digests(Source([folder / "task.yaml"], folder / "rows.csv")).values())
@@ -229,7 +229,7 @@ def test_what_cannot_be_a_batch_is_said(tmp_path: Path) -> None:
 
 
 def test_a_module_that_a_tool_imports_from_beside_the_task_counts(tmp_path: Path) -> None:
-    folder = _folder(tmp_path, batch_story.TASK + "tools: [counting_tool:g]\n")
+    folder = _folder(tmp_path, batches.TASK + "tools: [counting_tool:g]\n")
     body = '    """Add."""\n    from counting_kit.deep import f\n    return f(x)\n'
     (folder / "counting_tool.py").write_text(f"import json\ndef g(x: str) -> str:\n{body}")
     (folder / "counting_kit").mkdir()

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
-import batch_story
 import pytest
 
 from rlm.batch.executors.base import Setting
 from rlm.batch.executors.processes import LocalEngine
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
-from loopback_chat import LimitedChat, Play, completion
+from tests.support import batches
+from tests.support.chat_server import LimitedChat, Play, completion
 
 
 class Model(LimitedChat):
@@ -34,17 +31,17 @@ def test_processes_share_the_pace_and_the_answers_of_a_model(tmp_path: Path, mon
         setting = Setting(home=str(tmp_path / "home"), traffic={**traffic, "cache_mode": "read-write"})
         engine = LocalEngine(setting, workers=2, at_once=5)
         try:
-            first = batch_story.write_folder(tmp_path / "first", 10, task=json.dumps(task))
-            batch_story.drive(first, engine)
-            batch_story.check_complete(first, 10)
+            first = batches.write_folder(tmp_path / "first", 10, task=json.dumps(task))
+            batches.drive(first, engine)
+            batches.check_complete(first, 10)
             assert server.refused > 0
             asked = len(server.requests)
-            again = batch_story.write_folder(tmp_path / "again", 10, task=json.dumps(task))
-            batch_story.drive(again, engine)
-            batch_story.check_complete(again, 10)
+            again = batches.write_folder(tmp_path / "again", 10, task=json.dumps(task))
+            batches.drive(again, engine)
+            batches.check_complete(again, 10)
         finally:
             engine.close()
     assert len(server.requests) == asked
-    assert [one["usage"]["cached_calls"] for one in batch_story.lines(first)] == [0] * 10
-    assert [one["usage"]["cached_calls"] for one in batch_story.lines(again)] == [1] * 10
-    assert {one["usage"]["cost_usd"] for one in batch_story.lines(again)} == {0.0}
+    assert [one["usage"]["cached_calls"] for one in batches.lines(first)] == [0] * 10
+    assert [one["usage"]["cached_calls"] for one in batches.lines(again)] == [1] * 10
+    assert {one["usage"]["cost_usd"] for one in batches.lines(again)} == {0.0}

@@ -8,12 +8,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from made_answers import entries_of, honest, make_answers, telling
 
 import rlm.cli
 from rlm.calibration import load
 from rlm.evals.log import Entry
 from rlm.evals.log_writer import LogWriter
+from tests.support.calibration_answers import entries_of, honest, make_answers, telling
 
 
 def write_log(folder: Path, entries: list[dict[str, Any]]) -> Path:

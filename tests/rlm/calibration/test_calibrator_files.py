@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_answers import make_answers, numbers, telling
 
 from rlm.calibration import Calibrator, CalibratorError, NoRule, calibrate, load, save, scorer_of
 from rlm.calibration.calibrator import Whole
 from rlm.calibration.isotonic import Isotonic
 from rlm.extraction.confidence import Judgement, score
 from rlm.extraction.evidence.find import Findings
+from tests.support.calibration_answers import make_answers, numbers, telling
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from made_answers import entries_of, honest, make_answers, numbers, telling
 
 from rlm.calibration import Answer, TooLittle, answers_of, calibrate
 from rlm.calibration.bootstrap import difference
 from rlm.calibration.dataset import groups
 from rlm.calibration.scored import by_calibrator, by_formula
+from tests.support.calibration_answers import entries_of, honest, make_answers, numbers, telling
 
 
 def test_evidence_that_says_something_is_accepted_and_helps_on_fresh_answers() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,7 @@ import pytest
 import rlm.cli
 from rlm.models.direct.connection_pool import connections
 from rlm.models.rate_limit.bucket import Limit
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
-from loopback_chat import ChatServer, Play, completion
+from tests.support.chat_server import ChatServer, Play, completion
 
 LOOK = "Look.\n```python\nprint(llm_query('a colour?'), llm_query('a colour?'))\n```"
 SUBMIT = "Done.\n```python\nSUBMIT(n=3)\n```"

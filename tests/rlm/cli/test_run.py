@@ -22,8 +22,8 @@ from rlm.budgets import MaxIterations
 from rlm.events import Event
 from rlm.results import Extracted, Failed, Submitted
 from tests.support.events import make_event
+from tests.support.repository import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
 RUN = [sys.executable, "-m", "rlm.cli", "run"]
 
 

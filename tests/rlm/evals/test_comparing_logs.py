@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eval_logs import entry, write
 
 from rlm.cli.pages.eval_comparison import verdict
 from rlm.evals.compare import Comparison, compare
 from rlm.evals.log import LogError, read_log
+from tests.support.eval_logs import entry, write
 
 
 def compared(folder: Path, first: list[Any], second: list[Any], **options: Any) -> Comparison:

@@ -17,15 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eval_logs import entry, settings, suite, write
 
 from rlm.cli import exit_codes, rlm
 from rlm.cli.eval_options import SuitesType
 from rlm.evals.log import read_log
 from rlm.evals.suites import SUITES
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
-from loopback_chat import ChatServer, LimitedChat, Play, completion
+from tests.support.chat_server import ChatServer, LimitedChat, Play, completion
+from tests.support.eval_logs import entry, settings, suite, write
 
 _RLM = [sys.executable, "-c", "from rlm.cli import main; main()"]
 _KILLS = 2

@@ -6,13 +6,13 @@ import io
 from pathlib import Path
 
 import pytest
-from eval_logs import entry, write
 
 from rlm.cli.pages.eval_comparison import comparison_page
 from rlm.cli.pages.evaluation import show, summary_page
 from rlm.evals.compare import compare
 from rlm.evals.log import Entry, EvalLog, read_log
 from rlm.evals.summary import summarize
+from tests.support.eval_logs import entry, write
 
 SUITES = [{"name": name, "path": None} for name in ("needle-values", "count")]
 ENDINGS = ("Submitted", "Extracted", "Failed")

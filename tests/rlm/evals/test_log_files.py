@@ -8,10 +8,10 @@ import os
 from pathlib import Path
 
 import pytest
-from eval_logs import entry, header, write
 
 from rlm.evals.log import Entry, LogError, find_log, read_log
 from rlm.evals.log_writer import LogWriter
+from tests.support.eval_logs import entry, header, write
 
 
 def test_entries_come_back_and_a_later_one_replaces_the_earlier(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eval_logs import settings, suite
 
 import sandbox
 from rlm.evals.config import Evaluation, Settings
@@ -22,6 +21,7 @@ from rlm.events import Event, fan_out, ignore
 from rlm.models.policy import Limit, Traffic, using
 from rlm.traces import TraceWriter, load
 from sandbox.launch import Zygote
+from tests.support.eval_logs import settings, suite
 
 
 def evaluation(folder: Path, count: int = 3, script: str | None = None, **more: Any) -> Evaluation:

@@ -10,13 +10,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from eval_logs import entry, write
 
 from rlm.adapters.metrics import TierCounts, summary_of
 from rlm.evals.log import read_log
 from rlm.evals.summary import clustered, passes, summarize
 from rlm.evals.tier_counts import together
 from rlm.repl.llm import STEP
+from tests.support.eval_logs import entry, write
 
 
 def test_one_try_each_gives_the_usual_standard_error() -> None:

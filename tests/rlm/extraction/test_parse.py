@@ -8,7 +8,6 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from answer_corpus import PERSON, ROWS, TREE, damaged, recoverable, shape, truncated
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from rlm.extraction import ParseError, Schema, parse
 from rlm.extraction.parsing.find_answer import MAX_CHARS
 from rlm.extraction.parsing.lenient_json import read
 from rlm.extraction.parsing.lenient_strings import Unreadable
+from tests.support.answer_corpus import PERSON, ROWS, TREE, damaged, recoverable, shape, truncated
 
 ANYTHING = Schema({})
 NUMBER = Schema({"type": "integer"})

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from loopback_chat import ChatServer
 
 from rlm.models.direct.connection_pool import connections
+from tests.support.chat_server import ChatServer
 
 
 @pytest.fixture(autouse=True)

@@ -10,14 +10,14 @@ import subprocess
 import sys
 
 import pytest
-from loopback_chat import Play, completion
-from test_pace import asking
 
 from rlm.budgets.ledger import Remaining
 from rlm.models import policy
 from rlm.models.cache import AnswerCache, one_run, question_of
 from rlm.models.client import Answer, ModelError, ask
 from rlm.models.policy import Traffic
+from tests.support.chat_server import Play, completion
+from tests.support.model_calls_process import asking
 
 TURNS = [("user", "What is 1?"), ("assistant", "one"), ("user", "And 2?")]
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import dspy
 import pytest
 from dspy.utils.callback import BaseCallback
-from loopback_chat import USAGE, ChatServer, Play, completion
 
 from rlm.models.client import Answer, ModelError, ask
 from rlm.models.direct import connection
 from rlm.models.direct import connection_pool as kept
 from rlm.models.direct.connection_pool import connections
 from rlm.models.direct.routing import direct_client
+from tests.support.chat_server import USAGE, ChatServer, Play, completion
 
 TURNS = [("user", "What is 1?"), ("assistant", "one"), ("user", "And 2? \u2603")]
 

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from loopback_chat import ChatServer, Play, error
 
 from rlm.models.client import Backoff, ModelError, ask
 from rlm.models.direct.client import retry_after_seconds
 from rlm.models.direct.connection_pool import connections
 from rlm.models.direct.http1 import InvalidResponse
 from rlm.models.direct.transport import Endpoint
+from tests.support.chat_server import ChatServer, Play, error
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 ENDLESS = {

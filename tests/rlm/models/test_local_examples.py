@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from rlm.models.local.gguf import embedded_gguf
+from tests.support.repository import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[3] / "examples" / "local"
+LOCAL = EXAMPLES / "local"
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def run(tmp_path: Path) -> Any:
 
     def run(name: str, items: int, *options: str) -> subprocess.CompletedProcess[str]:
         embedded_gguf()  # where it is missing, the error says how to get it
-        shutil.copytree(EXAMPLES, tmp_path, dirs_exist_ok=True)
+        shutil.copytree(LOCAL, tmp_path, dirs_exist_ok=True)
         data, task = tmp_path / f"{name}.json", tmp_path / f"{name}.yaml"
         everything = json.loads(data.read_text())
         data.write_text(json.dumps(everything[:items]))

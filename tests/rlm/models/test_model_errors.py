@@ -10,12 +10,12 @@ import socket
 import time
 
 import pytest
-from loopback_chat import Play, completion, error
 
 from rlm.models.client import Backoff, ModelError, ask
 from rlm.models.direct import http1
 from rlm.models.direct.connection_pool import connections
 from rlm.models.errors import describe, read_fault
+from tests.support.chat_server import Play, completion, error
 
 KEY = "sk-very-secret-key"
 QUICK = Backoff(first=0.02)

@@ -10,12 +10,10 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from loopback_chat import TOO_MANY, ChatServer, LimitedChat, Play, completion, error
 
 from rlm.models import policy
 from rlm.models.client import ModelError, ask
@@ -26,37 +24,14 @@ from rlm.models.rate_limit import store
 from rlm.models.rate_limit.bucket import Gauge, Limit, Place
 from rlm.models.rate_limit.limiter import Lane, Pace, TooLate, telling_waits
 from rlm.models.rate_limit.store import FileBoard
-
-HERE = Path(__file__).parent
+from tests.support.chat_server import TOO_MANY, ChatServer, LimitedChat, Play, completion, error
+from tests.support.model_calls_process import asking
 
 
 @pytest.fixture(autouse=True)
 def _nothing_in_use():
     yield
     policy.use(None)
-
-
-def asking(url: str, processes: int, count: int, traffic: dict, **settings) -> tuple[float, list[list[str]]]:
-    """Several processes that ask at the same time: how long it took, and what each of them got."""
-    about = json.dumps({"url": url, "count": count, "traffic": traffic, "settings": settings})
-    command = [sys.executable, str(HERE / "asking_process.py"), about]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    running = [subprocess.Popen(command, **pipes) for _ in range(processes)]
-    try:
-        for one in running:
-            assert one.stdout.readline() == "ready\n"
-        began = time.monotonic()
-        for one in running:
-            one.stdin.write("go\n")
-            one.stdin.flush()
-        said = [json.loads(one.communicate(timeout=60)[0]) for one in running]
-        return time.monotonic() - began, said
-    finally:
-        for one in running:
-            one.kill()
-            one.wait()
-            one.stdin.close()
-            one.stdout.close()
 
 
 def take(gauge: Gauge, now: float, limit: Limit, tokens: float = 10, most: float | None = 1) -> tuple[Gauge, Place]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plan_loops import Loop
 
 import sandbox
+from tests.support.plan_loops import Loop
 
 
 @pytest.fixture

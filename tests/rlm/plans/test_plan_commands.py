@@ -28,8 +28,8 @@ from rlm.results import Failed
 from rlm.signatures import Signature
 from rlm.tasks import TaskError, load
 from tests.support.events import make_event
+from tests.support.repository import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
 HOSTILE = "\x1b[2J\u202e[bold]x[/bold]"
 
 

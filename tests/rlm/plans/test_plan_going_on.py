@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from plan_loops import cell
 
 from rlm.cli import rlm
 from rlm.traces import RunRecord, load
+from tests.support.replies import cell
 
 TASK = """\
 signature: "question: str -> answer: int"

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from plan_loops import Loop, cell
 
 from rlm.budgets import FallbackTrigger
 from rlm.models.scripted import scripted_lm
@@ -17,6 +16,8 @@ from rlm.plans.trial import Trial
 from rlm.results import Extracted, Failed, Submitted, from_dict
 from rlm.signatures import InvalidInputs
 from rlm.traces import TraceWriter, load
+from tests.support.plan_loops import Loop
+from tests.support.replies import cell
 
 MakeLoop = Callable[..., Loop]
 PLANNING = "You plan how a task is to be done"

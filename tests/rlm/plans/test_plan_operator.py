@@ -17,13 +17,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from plan_loops import Loop, cell
 
 from rlm.budgets import FallbackTrigger
 from rlm.cli import rlm
 from rlm.plans import FallbackConfig, LogError, Operator, Plan, PlanLogs, Scores, Thresholds
 from rlm.plans.operator import AlreadyAnswered, Answers, OperatorAnswer
 from rlm.results import Failed, Submitted
+from tests.support.plan_loops import Loop
+from tests.support.replies import cell
 
 MakeLoop = Callable[..., Loop]
 PLANNING = "You plan how a task is to be done"

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trace_scripts import SHORT
 
 import sandbox
 from rlm.budgets import FallbackTrigger
@@ -16,6 +15,7 @@ from rlm.models.scripted import scripted_lm
 from rlm.repl.loop import Driver
 from rlm.signatures import Signature
 from rlm.traces import RunRecord, TraceWriter, load
+from tests.support.trace_scripts import SHORT
 
 
 @pytest.fixture

@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trace_scripts import cell
 
 from rlm.traces import RunRecord, TraceWriter, load, plots
 from tests.support.events import make_event
+from tests.support.replies import cell
+from tests.support.repository import NOTEBOOKS
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 pytest.importorskip("altair")
 pytest.importorskip("ipykernel")
-
-NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
 
 
 def execute(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from trace_scripts import cell
 
 from rlm.cli import rlm
 from rlm.traces import RunRecord, load
+from tests.support.replies import cell
 
 Record = Callable[..., RunRecord]
 Command = Callable[..., Result]

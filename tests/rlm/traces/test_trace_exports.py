@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trace_scripts import DOC, cell
 
 from rlm.traces import RunRecord, TraceWriter, load
 from rlm.traces.diff import compare
@@ -16,6 +15,8 @@ from rlm.traces.export import notebook as notebook_module
 from rlm.traces.export.formats import export, run_json
 from rlm.traces.prune import prune
 from tests.support.events import make_event
+from tests.support.replies import cell
+from tests.support.trace_scripts import DOC
 
 Record = Callable[..., RunRecord]
 

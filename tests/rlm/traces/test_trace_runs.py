@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trace_scripts import DOC, SHORT, cell
 
 import sandbox
 from rlm.models.scripted import scripted_lm
@@ -18,6 +17,8 @@ from rlm.repl.loop import Driver
 from rlm.signatures import Signature
 from rlm.traces import RunRecord, TraceWriter, UnknownRun, load, past
 from tests.support.events import make_event
+from tests.support.replies import cell
+from tests.support.trace_scripts import DOC, SHORT
 
 Record = Callable[..., RunRecord]
 

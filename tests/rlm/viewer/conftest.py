@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
@@ -14,9 +13,10 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from viewer_traces import long_story, record_count, record_lease, tell
 
 import sandbox
+from tests.support.viewer_runs import long_story, record_count, record_lease, tell
+from tests.support.viewer_server import serve
 
 LONG = "1" * 12
 _FLAGS = (
@@ -46,18 +46,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory, pool: sandbox.Pool) -> Runs:
     made.leases = [record_lease(made.home, pool), record_lease(made.home, pool, rent=987654)]
     tell(made.home, long_story(LONG, 1_000, 5))
     return made
-
-
-def serve(home: Path) -> Iterator[str]:
-    from rlm.viewer.server import make_server
-
-    server = make_server(home)
-    thread = threading.Thread(target=server.run, name="viewer")
-    thread.start()
-    yield server.address
-    server.stop()
-    thread.join(30)
-    assert not thread.is_alive()
 
 
 @pytest.fixture(scope="session")

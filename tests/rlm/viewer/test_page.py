@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import serve
-from viewer_traces import ended, iteration, started, tell
 
 from rlm.traces import TraceWriter
 from tests.support.events import make_event
+from tests.support.viewer_runs import ended, iteration, started, tell
+from tests.support.viewer_server import serve
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("browser")]
 

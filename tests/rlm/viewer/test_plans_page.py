@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import serve
-from viewer_traces import cell
 
 import sandbox
 from rlm.models.scripted import scripted_lm
@@ -19,6 +17,8 @@ from rlm.repl.loop import Driver
 from rlm.results import ExecutionResult
 from rlm.signatures import Signature
 from rlm.traces import TraceWriter
+from tests.support.replies import cell
+from tests.support.viewer_server import serve
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("browser")]
 

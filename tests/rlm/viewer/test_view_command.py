@@ -11,7 +11,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from viewer_traces import ended, iteration, started, tell
+
+from tests.support.viewer_runs import ended, iteration, started, tell
 
 RUN = "d" * 12
 _RLM = [sys.executable, "-c", "from rlm.cli import main; main()", "view"]

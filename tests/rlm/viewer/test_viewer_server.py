@@ -15,14 +15,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from conftest import serve
-from viewer_traces import ended, iteration, started, tell
 
 from rlm.traces import UnknownRun
 from rlm.viewer.bundle import STATIC, STYLES
 from rlm.viewer.run_cache import RunCache
 from rlm.viewer.security import host_name, is_loopback
 from rlm.viewer.server import has_display, make_server
+from tests.support.viewer_runs import ended, iteration, started, tell
+from tests.support.viewer_server import serve
 
 RUN = "c" * 12
 

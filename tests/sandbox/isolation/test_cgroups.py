@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from isolation_children import run
-from isolation_marks import linux, works
 
 from sandbox.isolation import cgroups
+from tests.support.isolation.child_process import run
+from tests.support.isolation.marks import linux, works
 
 pytestmark = linux
 MB = 1024 * 1024

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from isolation_children import SESSION, ChildFailed, attempt, run
-from isolation_marks import as_anyone, linux, root, works
 
 from sandbox.isolation import confinement
 from sandbox.isolation.confinement import LAYERS, TIERS, Confinement, default_read_only, resolve
 from sandbox.limits import Limits
+from tests.support.isolation.child_process import SESSION, ChildFailed, attempt, run
+from tests.support.isolation.marks import as_anyone, linux, root, works
 
 in_namespaces = works("namespaces", "landlock", "seccomp", "rlimits", "user")
 under_landlock = works("landlock", "seccomp", "rlimits", "user")

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from isolation_children import attempt, run
-from isolation_marks import as_anyone, linux, works
 
 from sandbox.isolation import landlock
+from tests.support.isolation.child_process import attempt, run
+from tests.support.isolation.marks import as_anyone, linux, works
 
 pytestmark = works("landlock")
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from isolation_children import ChildFailed, attempt, run
-from isolation_marks import as_anyone, works
 
 from sandbox.isolation.confinement import default_read_only
+from tests.support.isolation.child_process import ChildFailed, attempt, run
+from tests.support.isolation.marks import as_anyone, works
 
 pytestmark = works("namespaces")
 

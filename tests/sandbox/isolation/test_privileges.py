@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from isolation_children import SESSION, attempt, run
-from isolation_marks import as_anyone, root, works
+from tests.support.isolation.child_process import SESSION, attempt, run
+from tests.support.isolation.marks import as_anyone, root, works
 
 pytestmark = works("user")
 

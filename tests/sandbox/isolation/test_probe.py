@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from isolation_children import run
-from isolation_marks import linux, root
 
 from sandbox.errors import IsolationUnavailable
 from sandbox.isolation import probe as module
 from sandbox.isolation.confinement import LAYERS, TIERS
 from sandbox.isolation.probe import Finding, Report, best_tier, choose_layers, choose_tier, probe
+from tests.support.isolation.child_process import run
+from tests.support.isolation.marks import linux, root
 
 
 @pytest.fixture(autouse=True)

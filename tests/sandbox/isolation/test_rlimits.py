@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from isolation_children import attempt, run
-from isolation_marks import as_anyone, works
+from tests.support.isolation.child_process import attempt, run
+from tests.support.isolation.marks import as_anyone, works
 
 pytestmark = works("rlimits")
 

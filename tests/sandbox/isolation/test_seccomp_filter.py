@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from isolation_bpf import Call, decision
 
 from sandbox.isolation import seccomp, syscalls
+from tests.support.isolation.bpf import Call, decision
 
 Shape = tuple[bool, bool, int | None]
 

@@ -9,8 +9,9 @@ import socket
 from typing import Any
 
 import pytest
-from isolation_children import attempt, run, syscall
-from isolation_marks import works
+
+from tests.support.isolation.child_process import attempt, run, syscall
+from tests.support.isolation.marks import works
 
 pytestmark = works("seccomp")
 

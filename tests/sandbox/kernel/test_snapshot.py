@@ -8,7 +8,6 @@ import decimal
 import enum
 import fractions
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -345,10 +344,8 @@ def test_a_time_zone_is_not_asked() -> None:
 @pytest.mark.parametrize("what", ["builtins", "libraries"])
 def test_patching_builtins_and_libraries_changes_nothing(what: str) -> None:
     """In a process of its own: here, other threads would fall over what is patched, pytest's among them."""
-    script = pathlib.Path(__file__).with_name("patched.py")
-    environment = {**os.environ, "PYTHONPATH": str(script.parents[3])}
-    command = [sys.executable, str(script), what]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+    command = [sys.executable, "-m", "tests.support.patched_libraries", what]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == []
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_model import write_tiny
 
 from rlm.models.local.gguf import WeightsError, as_mlx, embedded_gguf
 from rlm.models.local.gguf.mlx_folder import Form, write_folder
 from rlm.models.local.gguf.reader import Gguf
 from rlm.paths import home
+from tests.support.tiny_gguf import write_tiny
 
 pytest.importorskip("mlx_lm")
 pytestmark = pytest.mark.xdist_group("mlx")

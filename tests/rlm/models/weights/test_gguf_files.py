@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tiny_model import write_tiny
 
 from rlm.models.local.gguf import WeightsError
 from rlm.models.local.gguf.reader import Gguf
 from rlm.models.local.library import examine
+from tests.support.tiny_gguf import write_tiny
 
 
 def test_fields_and_tensors_are_read(tmp_path: Path) -> None:

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-STORED = Path(__file__).parent / "harbour"
+from tests.support.repository import ROOT
+
+STORED = ROOT / "tests" / "stored" / "harbour"
 WRITTEN: dict[str, Any] = json.loads((STORED / "written.json").read_text())
 RUNS: dict[str, str] = WRITTEN["runs"]
 PLACE = "/tmp/harbour"

@@ -1,10 +1,12 @@
-"""Processes that are made to be killed, and what their traces must hold. Run as a script, it is such a process.
+"""Processes that are made to be killed, and what their traces must hold. Run as a module, it is such a process.
 
-python crash_story.py write HOME SEED [STATEMENT]    writes a story of events; says after which it was told they
-                                                     are written; kills itself at the given SQL statement
-python crash_story.py runs HOME NAME COUNT           writes so many whole runs
-python crash_story.py full HOME PAGES|BYTES          writes until there is no more room, and goes on
-python crash_story.py drive HOME LOG                 a real run in the sandbox
+python -m tests.support.killed_processes ...
+
+write HOME SEED [STATEMENT]    writes a story of events; says after which it was told they are written; kills itself at
+                               the given SQL statement
+runs HOME NAME COUNT           writes so many whole runs
+full HOME PAGES|BYTES          writes until there is no more room, and goes on
+drive HOME LOG                 a real run in the sandbox
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A snapshot after builtins and libraries were patched, in a process where no other thread can fall over them.
 
-`python patched.py builtins` or `libraries` prints what went wrong as a JSON list.
+`python -m tests.support.patched_libraries builtins` or `libraries` prints what went wrong as a JSON list.
 """
 
 from __future__ import annotations

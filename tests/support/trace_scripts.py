@@ -4,7 +4,3 @@ from __future__ import annotations
 
 DOC = "".join(f"line {number}: the value is {number * 7 % 13}\n" for number in range(3_000))
 SHORT = "a short text"
-
-
-def cell(code: str, thought: str = "I go on.") -> str:
-    return f"{thought}\n```python\n{code}\n```"

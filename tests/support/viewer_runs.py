@@ -17,11 +17,7 @@ from rlm.repl.loop import Driver
 from rlm.signatures import Signature
 from rlm.traces import TraceWriter
 from tests.support.events import make_event
-
-
-def cell(code: str, thought: str) -> str:
-    return f"{thought}\n```python\n{code}\n```"
-
+from tests.support.replies import cell
 
 LEASE = "\n\n".join(f"§ {n}. The monthly rent is EUR {4000 + n}, due on day {n % 28 + 1}." for n in range(1, 200))
 READING = [

@@ -15,11 +15,6 @@ from rlm.repl.replay import Past
 from rlm.signatures import Signature
 
 
-def cell(code: str) -> str:
-    """A reply of a model: one cell."""
-    return f"```python\n{code}\n```"
-
-
 class Loop:
     """A loop of plans that can be run, the models behind it, and what it said and wrote."""
 
