@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
+
+from .text import cut_middle, fence
 
 _SHORT = 400  # an old iteration is cut down to this before a newer one is touched
 
@@ -46,10 +47,10 @@ class REPLHistoryEntry:
 
     def render(self) -> str:
         """The iteration as a model reads it."""
-        fence = _fence(self.code)
+        marks = fence(self.code)
         return (
             f"### Iteration {self.iteration}\n{self.reasoning or ''}\n"
-            f"{fence}python\n{self.code}\n{fence}\nOutput: {self.output}\n"
+            f"{marks}python\n{self.code}\n{marks}\nOutput: {self.output}\n"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -154,24 +155,3 @@ def _newest(parts: list[str], max_chars: int) -> str:
         if len(kept) <= max_chars:
             return kept
     return cut_middle(parts[-1], max_chars)
-
-
-def cut_middle(text: str, max_chars: int) -> str:
-    """A text in at most `max_chars` characters: its beginning, how much was left out, and its end."""
-    if len(text) <= max_chars:
-        return text
-    room = max_chars - len(_left_out(len(text)))
-    if room <= 0:
-        return text[: max(0, max_chars)]
-    head = (room + 1) // 2
-    return text[:head] + _left_out(len(text) - room) + text[len(text) - (room - head) :]
-
-
-def _left_out(count: int) -> str:
-    return f"\n[... {count:,} characters left out ...]\n"
-
-
-def _fence(code: str) -> str:
-    """A fence that the code cannot close: longer than any run of backticks in it."""
-    longest = max(map(len, re.findall("`+", code)), default=0)
-    return "`" * max(3, longest + 1)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
@@ -24,6 +23,7 @@ from pydantic_core import to_jsonable_python
 
 from .budgets import FallbackReason, Usage
 from .history import REPLHistoryEntry
+from .json_values import dump
 
 if TYPE_CHECKING:
     from .signatures import Signature
@@ -44,7 +44,6 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 _UNKNOWN = Usage()
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,7 @@ class Submitted(Generic[T]):
 
     def to_json(self) -> str:
         """The result as JSON text."""
-        return _to_json(self.to_dict())
+        return dump(self.to_dict())
 
 
 @dataclass(frozen=True)
@@ -192,7 +191,7 @@ class Extracted(Generic[T]):
 
     def to_json(self) -> str:
         """The result as JSON text."""
-        return _to_json(self.to_dict())
+        return dump(self.to_dict())
 
 
 @dataclass(frozen=True)
@@ -244,7 +243,7 @@ class Failed:
 
     def to_json(self) -> str:
         """The result as JSON text."""
-        return _to_json(self.to_dict())
+        return dump(self.to_dict())
 
 
 ExecutionResult: TypeAlias = Submitted[T] | Extracted[T] | Failed
@@ -308,12 +307,6 @@ def _to_dict(status: str, result: Submitted[Any] | Extracted[Any] | Failed) -> d
             value = [entry.to_dict() for entry in value]
         made[field.name] = _plain(value)
     return made
-
-
-def _to_json(data: dict[str, Any]) -> str:
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False)
-    # A lone surrogate that a model or a cell wrote can be escaped, but not encoded.
-    return json.dumps(data, allow_nan=False) if _SURROGATE.search(text) else text
 
 
 def _evidence(data: Mapping[str, Any]) -> Evidence:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,13 +12,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..files import FileLock, replacing
+from ..json_values import dump
 from .errors import BatchTaken, ForeignResults, unwritable
 from .ledger import Entry, Ledger
 from .outcome import ENDINGS, Outcome
 
 _FIRST = b'{"item": '
 """How every line begins."""
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +124,7 @@ def entry_of(number: int, outcome: Outcome) -> Entry:
             made["notes" if name == "extraction_notes" else name] = result[name]
     tokens = int(usage.get("tokens_in") or 0) + int(usage.get("tokens_out") or 0)
     cost, unpriced = usage.get("cost_usd"), int(usage.get("unpriced_calls") or 0)
-    return Entry(outcome.key, outcome.ending, outcome.error, outcome.seconds, tokens, cost, unpriced, _line(made))
-
-
-def _line(data: dict[str, Any]) -> str:
-    text = json.dumps(data, ensure_ascii=False)
-    return json.dumps(data) if _SURROGATE.search(text) else text
+    return Entry(outcome.key, outcome.ending, outcome.error, outcome.seconds, tokens, cost, unpriced, dump(made))
 
 
 def _append(file: int, line: str) -> None:
@@ -173,7 +167,7 @@ def _mend(path: Path, ledger: Ledger) -> Mended:
 
 def _renamed(line: str, name: str, number: int) -> str:
     data = json.loads(line)
-    return line if (data["item"], data["number"]) == (name, number) else _line({**data, "item": name, "number": number})
+    return line if (data["item"], data["number"]) == (name, number) else dump({**data, "item": name, "number": number})
 
 
 def _torn(file: IO[bytes], path: Path) -> int:
@@ -219,7 +213,7 @@ def _rewrite(file: IO[bytes], path: Path, ledger: Ledger) -> None:
                 continue
             standing = ledger.standing(data["key"], data["item"], data["number"])
             if standing == "other" and data["number"] is not None:
-                line = _line({**data, "number": None})
+                line = dump({**data, "number": None})
             if standing in ("current", "other"):
                 target.write(line.encode() + b"\n")
 

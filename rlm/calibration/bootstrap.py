@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+
+from ..stats import bootstrap, interval
 
 DRAWS = 2000
 CONFIDENCE = 0.95
@@ -26,17 +27,9 @@ class Difference:
 
 def difference(samples: Sequence[Hashable], before: Sequence[float], after: Sequence[float], seed: int) -> Difference:
     """How the mean of `after` differs from that of `before`. Values of one sample are drawn together."""
-    sums: dict[Hashable, list[float]] = {}
+    clusters: dict[Hashable, list[float]] = {}
     for sample, old, new in zip(samples, before, after, strict=True):
-        total = sums.setdefault(sample, [0.0, 0.0])
-        total[0] += new - old
-        total[1] += 1
-    clusters = list(sums.values())
-    draw = random.Random(seed).choices
-    means = sorted(_mean(draw(clusters, k=len(clusters))) for _ in range(DRAWS))
-    edge = round(DRAWS * (1 - CONFIDENCE) / 2)
-    return Difference(_mean(clusters), means[edge], means[-edge - 1])
-
-
-def _mean(clusters: list[list[float]]) -> float:
-    return sum(one for one, _ in clusters) / sum(n for _, n in clusters)
+        clusters.setdefault(sample, []).append(new - old)
+    totals, sizes = [sum(one) for one in clusters.values()], [len(one) for one in clusters.values()]
+    low, high = interval(bootstrap(totals, sizes=sizes, seed=seed, resamples=DRAWS), CONFIDENCE)
+    return Difference(sum(totals) / sum(sizes), low, high)

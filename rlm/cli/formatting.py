@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any
+
+from ..text import clean as clean
+from ..text import shorten
 
 if TYPE_CHECKING:
     from ..budgets import Usage
     from ..tasks import Task
     from .progress.state import Iteration
 
-# What could move a cursor, ring, recolour or reverse the text of a terminal. Models and their code are not trusted.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
-
-
-def clean(text: str) -> str:
-    """A text that is safe to print: what is not visible is spelled out. Lines and tabs stay."""
-    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text.replace("\r\n", "\n"))
-
 
 def one_line(text: str, width: int = 80) -> str:
     """A text in one line of at most so many characters."""
     line = " ".join(clean(text[: 20 * width]).split())
-    return line if len(line) <= width and len(text) <= 20 * width else line[: width - 1] + "…"
+    return shorten(line + "…" if len(text) > 20 * width else line, width)
 
 
 def last_line(text: str, width: int = 80) -> str:

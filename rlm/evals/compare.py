@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import random
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..stats import bootstrap, interval
 from .log import Entry, EvalLog, LogError
 from .summary import grouped
 
@@ -105,20 +105,6 @@ def compare(first: EvalLog, second: EvalLog, *, seed: int = 0, resamples: int = 
     )
 
 
-def bootstrap(values: Sequence[float], seed: int, resamples: int) -> list[float]:
-    """The means of so many resamples, in order. The same seed gives the same ones."""
-    dice, many = random.Random(seed), len(values)
-    return sorted(math.fsum(dice.choices(values, k=many)) / many for _ in range(resamples))
-
-
-def quantile(ordered: Sequence[float], share: float) -> float:
-    """The value below which that share of them is, between two of them where it falls between."""
-    at = share * (len(ordered) - 1)
-    low = math.floor(at)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
-
-
 def _pair(one: Sequence[Entry], other: Sequence[Entry], own: Collection[str]) -> Pair:
     about = one[0]
     return Pair(about.sample_id, about.suite, None if about.suite in own else about.length, _side(one), _side(other))
@@ -131,7 +117,8 @@ def _side(entries: Sequence[Entry]) -> Side:
 
 def _difference(pairs: Sequence[Pair], suite: str | None, length: int | None, seed: int, resamples: int) -> Difference:
     values = [pair.difference for pair in pairs]
-    means = bootstrap(values, seed, resamples)
+    means = bootstrap(values, seed=seed, resamples=resamples)
+    low, high = interval(means)
     many = len(pairs)
     return Difference(
         suite=suite,
@@ -140,8 +127,8 @@ def _difference(pairs: Sequence[Pair], suite: str | None, length: int | None, se
         first=math.fsum(pair.first.score for pair in pairs) / many,
         second=math.fsum(pair.second.score for pair in pairs) / many,
         difference=math.fsum(values) / many,
-        low=quantile(means, 0.025),
-        high=quantile(means, 0.975),
+        low=low,
+        high=high,
         better=sum(mean > 1e-12 for mean in means) / len(means),
         worse=sum(mean < -1e-12 for mean in means) / len(means),
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import FileLock, write_atomic
+from ..json_values import preview
 from ..redaction import Scrubber
 from .log import HEADER, SAMPLES, SUMMARY, Entry, LogError, is_log, read_header, refuse_changed
 
@@ -99,7 +100,7 @@ def _same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> No
     refuse_changed(before, now["suites"])
     found = list(_differences(_with_names(before), _with_names(now)))
     if found:
-        listed = "\n".join(f"  {name}: {_short(old)} there, {_short(new)} now" for name, old, new in found)
+        listed = "\n".join(f"  {name}: {preview(old)} there, {preview(new)} now" for name, old, new in found)
         raise LogError(
             f"{folder} was begun with other settings:\n{listed}\nGive the same command again to go on with it, or use "
             "another --log."
@@ -117,8 +118,3 @@ def _differences(before: Any, now: Any, name: str = "") -> Iterator[tuple[str, A
                 yield from _differences(before.get(key), now.get(key), f"{name}.{key}" if name else str(key))
     elif before != now:
         yield name, before, now
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -10,11 +10,11 @@ from ..budgets import FallbackReason
 from ..history import REPLHistoryEntry
 from ..results import Extracted, Failed
 from ..signatures import InvalidOutputs, Signature
+from ..text import shorten
 from .confidence import Scorer, judged, score
 from .errors import MaxRetriesExceeded
 from .evidence.features import features
 from .evidence.find import find_evidence
-from .json_values import cut
 from .prompt import MAX_CHARS, ExtractFallbackInputs, build, extraction_schema, settle_nulls, split_notes
 from .retry import AgentFn, Attempt, ExtractionOrchestrator, Rejection
 
@@ -74,7 +74,7 @@ async def extract_fallback(
     except MaxRetriesExceeded as error:
         why = f"{reason}; the extraction gave no usable answer in {error.attempts} attempts"
         if problems := error.history[-1].problems:
-            why += f". The last one: {cut(str(problems[0]), _MAX_SAID)}"
+            why += f". The last one: {shorten(str(problems[0]), _MAX_SAID)}"
         best = error.best_invalid
         return Failed(why, split_notes(best)[0] if isinstance(best, dict) else best, tuple(history))
     answer, notes = split_notes(value)

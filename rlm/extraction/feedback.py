@@ -11,9 +11,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from ..json_values import preview
 from ..signatures.problems import Problem
+from ..text import cut_middle
 from .errors import ParseError
-from .json_values import cut, preview
 from .parsing.find_answer import parse
 from .schema import Schema, describe
 
@@ -45,7 +46,7 @@ def retry(
         f"Attempt {attempt} of {max_attempts} was not accepted: {fault}.",
         problems,
         _whole(schema) if whole_schema else _parts(schema, problems),
-        cut(submission, MAX_CUT_SUBMISSION if truncated else MAX_SUBMISSION) or "(nothing)",
+        cut_middle(submission, MAX_CUT_SUBMISSION if truncated else MAX_SUBMISSION) or "(nothing)",
         _text(step).format(),
     )
     return _text("retry").format(refused=refused, attempt=attempt + 1, max_attempts=max_attempts)
@@ -92,7 +93,7 @@ def read_value(value: Any, schema: Schema) -> tuple[Any, str | None]:
 def as_text(value: Any) -> str:
     """A submission as JSON, bounded; what is too long or not JSON is shown by a preview."""
     if isinstance(value, str):
-        return cut(value, MAX_SUBMISSION)
+        return cut_middle(value, MAX_SUBMISSION)
     pieces, size = [], 0
     try:
         for piece in json.JSONEncoder(ensure_ascii=False, allow_nan=False).iterencode(value):
@@ -102,7 +103,7 @@ def as_text(value: Any) -> str:
                 return preview(value, MAX_SUBMISSION)
     except (TypeError, ValueError, RecursionError):
         return preview(value, MAX_SUBMISSION)
-    return cut("".join(pieces), MAX_SUBMISSION)
+    return cut_middle("".join(pieces), MAX_SUBMISSION)
 
 
 def _refused(verdict: str, problems: Sequence[Problem], schema: str, submission: str, next_step: str) -> str:
@@ -119,7 +120,7 @@ def _refused(verdict: str, problems: Sequence[Problem], schema: str, submission:
 
 
 def _whole(schema: Schema) -> str:
-    return f"The schema:\n{cut(schema.text, MAX_SCHEMA)}"
+    return f"The schema:\n{cut_middle(schema.text, MAX_SCHEMA)}"
 
 
 def _parts(schema: Schema, problems: Sequence[Problem]) -> str:
@@ -129,10 +130,12 @@ def _parts(schema: Schema, problems: Sequence[Problem]) -> str:
         part = schema.part(problem.rule) if problem.rule else None
         if part is not None:
             words = json.dumps(part, ensure_ascii=False)
-            parts.setdefault(words, f"- for '{problem.path or '/'}': {cut(words, MAX_PARTS // 4)}")
+            parts.setdefault(words, f"- for '{problem.path or '/'}': {cut_middle(words, MAX_PARTS // 4)}")
     if not parts:
         return "The schema is the one given above."
-    return cut("The parts of the schema (given above) that this is about:\n" + "\n".join(parts.values()), MAX_PARTS)
+    return cut_middle(
+        "The parts of the schema (given above) that this is about:\n" + "\n".join(parts.values()), MAX_PARTS
+    )
 
 
 @cache

@@ -14,8 +14,9 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from ..history import REPLHistoryEntry, cut_middle, render
+from ..history import REPLHistoryEntry, render
 from ..signatures import Field, Signature
+from ..text import cut_middle
 
 if TYPE_CHECKING:
     from sandbox.results import Variable

@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar, cast
 
-from ..signatures.problems import Path, Problem, pointer
+from ..json_values import Path, pointer
+from ..signatures.problems import Problem
 from . import feedback
 from .errors import MaxRetriesExceeded, ParseError, PatchError
 from .parsing import json_patch

@@ -14,8 +14,10 @@ from typing import Any
 
 import jsonschema_rs
 
-from ..signatures.problems import Path, Problem, pointer
-from . import json_values, schema_descriptions
+from .. import json_values
+from ..json_values import Path, pointer
+from ..signatures.problems import Problem
+from . import schema_descriptions
 from .errors import SchemaError
 
 MAX_PROBLEMS = 1_000
@@ -73,7 +75,7 @@ class Schema:
         foreign = json_values.not_json(value)
         if any(path == () for path in foreign):
             return (Problem("", self.root_words, foreign[()]),)
-        clean = json_values.without(value, foreign) if foreign else value
+        clean = json_values.replaced(value, dict.fromkeys(foreign)) if foreign else value
         try:
             errors = list(islice(self._validator.iter_errors(clean), MAX_PROBLEMS))
         except (ValueError, RecursionError, OverflowError) as error:

@@ -6,8 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..signatures.problems import Path
-from .json_values import preview
+from ..json_values import Path, preview
 
 TYPE_WORDS = {
     "object": "an object",

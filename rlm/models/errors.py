@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from ..text import shorten
 from .direct.http1 import InvalidResponse
 
 # dspy's errors and those of lm15, which they are made from.
@@ -139,7 +140,7 @@ def _seconds(error: Exception) -> float | None:
 def describe(fault: Fault, lm: Any, attempts: int) -> str:
     """One line for a person: which model, what happened, what was said, what to do. Never the key."""
     times = f", {attempts} times" if attempts > 1 else ""
-    said = fault.said if len(fault.said) <= 500 else f"{fault.said[:500]}..."
+    said = shorten(fault.said, 500)
     text = f"{_where(lm)}: {_WHAT[fault.kind]}{times}" + (f" ({said})." if said else ".")
     return _without_keys(f"{text} {_advice(fault, lm)}".strip(), lm)
 

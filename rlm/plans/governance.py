@@ -17,6 +17,7 @@ from ..repl.conversation import describe_inputs
 from ..repl.loop import Driver
 from ..repl.output_checks import failed_check
 from ..results import ExecutionResult, Extracted, Failed, Submitted
+from ..text import shorten
 from .context import Context
 from .prompts import template
 from .settings import Judge, Thresholds
@@ -86,14 +87,13 @@ async def _invariants(outputs: dict[str, Any], invariants: tuple[str, ...], driv
     for invariant in invariants:
         problem = await failed_check((invariant,), outputs, driver.isolation, driver.pool)
         if problem is not None:
-            said = problem if "could not be made" in problem else f"not true of {_short(outputs)}"
+            said = (
+                problem
+                if "could not be made" in problem
+                else f"not true of {shorten(json.dumps(outputs, ensure_ascii=False), _SHOWN_CHARS)}"
+            )
             failed.append(FailedThreshold("invariant", invariant, said))
     return failed
-
-
-def _short(outputs: dict[str, Any]) -> str:
-    text = json.dumps(outputs, ensure_ascii=False)
-    return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
 
 
 async def _function(outputs: Any, function: Callable[[Any], Any] | None) -> list[FailedThreshold]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import FileLock, write_atomic
+from ..json_values import dump
 
 Entry = dict[str, Any]
 
@@ -54,7 +55,7 @@ class JsonLog:
             if there is None:
                 # What others wrote stays as they wrote it, byte for byte.
                 before = text.strip().removesuffix("]").rstrip() if entries else "["
-                self._replace(f"{before}{',' if entries else ''}\n{_dump(entry)}\n]\n")
+                self._replace(f"{before}{',' if entries else ''}\n{dump(entry)}\n]\n")
             return there
 
     def amend(self, key: str, value: Any, changes: Entry) -> Entry:
@@ -66,7 +67,7 @@ class JsonLog:
                 raise LogError(self.path, f"there is no entry whose {key} is {value!r}")
             entries[index] = {**entries[index], **changes}
             self._check(entries[index])
-            self._replace("[\n" + ",\n".join(map(_dump, entries)) + "\n]\n")
+            self._replace("[\n" + ",\n".join(map(dump, entries)) + "\n]\n")
             return entries[index]
 
     def _text(self) -> str:
@@ -113,15 +114,6 @@ class JsonLog:
             write_atomic(self.path, text, mode=0o600)
         except OSError as error:
             raise LogError(self.path, f"cannot be written: {error.strerror}; what was there stays") from None
-
-
-def _dump(entry: Entry) -> str:
-    text = json.dumps(entry, ensure_ascii=False, allow_nan=False)
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:  # half of a surrogate pair, which a model may write: it can be escaped only
-        return json.dumps(entry, allow_nan=False)
-    return text
 
 
 def _kind(value: Any) -> str:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from ..events import FailedThreshold, PlansCompared, RankedPlan
+from ..text import shorten
 
 MAX_APPROACH_CHARS = 4_000
 MAX_NAME_CHARS = 60
@@ -94,7 +95,7 @@ class Plan:
         if self.temperature is not None and not 0 <= self.temperature < math.inf:
             raise ValueError(f"a temperature is a number, 0 or more, not {self.temperature!r}")
         name = " ".join((self.name if self.name.strip() else self.approach).split())
-        object.__setattr__(self, "name", name if len(name) <= MAX_NAME_CHARS else name[: MAX_NAME_CHARS - 1] + "…")
+        object.__setattr__(self, "name", shorten(name, MAX_NAME_CHARS))
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain JSON values."""

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from ..extraction.schema import Schema
-from ..signatures.problems import Path, pointer
+from ..json_values import Path, pointer, replaced
 
 _MAX_PARTS = 100_000
 
@@ -27,8 +27,8 @@ def converted(values: Any, types: Mapping[str, str], schema: Schema) -> Any:
     others = {path: other for path, other in others.items() if pointer(path) in refused}
     if not others:
         return values
-    still = {problem.path for problem in schema.problems(_with(values, others))}
-    return _with(values, {path: other for path, other in others.items() if pointer(path) not in still})
+    still = {problem.path for problem in schema.problems(replaced(values, others))}
+    return replaced(values, {path: other for path, other in others.items() if pointer(path) not in still})
 
 
 def _others(values: Any, types: Mapping[str, str]) -> Iterator[tuple[Path, Any]]:
@@ -78,14 +78,3 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "DataFrame": _rows,
 }
 """What a value of some type could be instead."""
-
-
-def _with(value: Any, others: Mapping[Path, Any], path: Path = ()) -> Any:
-    """A copy with other values at some paths."""
-    if path in others:
-        return others[path]
-    if isinstance(value, dict):
-        return {key: _with(inner, others, (*path, key)) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_with(inner, others, (*path, index)) for index, inner in enumerate(value)]
-    return value

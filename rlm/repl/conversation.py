@@ -21,8 +21,9 @@ from typing import Any, Literal
 import sandbox
 
 from ..budgets import Remaining
-from ..history import REPLHistoryEntry, cut_middle
+from ..history import REPLHistoryEntry
 from ..signatures import Signature
+from ..text import cut_middle
 from .profiles import MAX_OUTPUT_CHARS
 
 MAX_CHARS = 150_000

@@ -19,7 +19,8 @@ from sandbox import StopCell
 from sandbox.threads import threaded
 
 from ..events import CallEnded, CallStarted, Emitter
-from ..history import CallRecord, cut_middle
+from ..history import CallRecord
+from ..text import cut_middle
 from .replay import RecordedCall
 
 current_call: contextvars.ContextVar[int | None] = contextvars.ContextVar("current_call", default=None)

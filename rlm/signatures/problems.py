@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-Path = tuple[str | int, ...]
+from ..json_values import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,3 @@ class Problem:
     def __str__(self) -> str:
         place = f"At path '{self.path}'" if self.path else "At path '/' (the whole value)"
         return f"{place}: {self.message or f'expected {self.expected}, got {self.got}'}"
-
-
-def pointer(path: Path) -> str:
-    """A path as a JSON pointer."""
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)

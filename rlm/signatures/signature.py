@@ -17,10 +17,11 @@ import pydantic
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import to_jsonable_python
 
+from ..json_values import pointer, preview_typed
 from .fields import Field, Schema, allow_shadowing, check_name, make_adapter, make_model
 from .parser import REQUIRED, SignatureError, parse
-from .problems import Problem, pointer
-from .validation import InvalidInputs, InvalidOutputs, check, fits, plain, preview
+from .problems import Problem
+from .validation import InvalidInputs, InvalidOutputs, check, fits, plain
 
 # `cached_property` takes no lock since Python 3.12, and two output models of one signature would not be the same type.
 _building = threading.RLock()
@@ -166,7 +167,8 @@ class Signature:
         known = {field.name: field for field in self.inputs}
         unknown = [name for name in values if name not in known]
         problems = [
-            Problem(pointer((name,)), "nothing (there is no such input)", preview(values[name])) for name in unknown
+            Problem(pointer((name,)), "nothing (there is no such input)", preview_typed(values[name]))
+            for name in unknown
         ]
         made: dict[str, Any] = {}
         for name, field in known.items():
@@ -203,7 +205,7 @@ class Signature:
                 made[name] = value if isinstance(value, bytes) else to_jsonable_python(value)
             except (ValueError, RecursionError):
                 problems.append(
-                    Problem(pointer((name,)), "text, bytes, or a value that JSON can carry", preview(value))
+                    Problem(pointer((name,)), "text, bytes, or a value that JSON can carry", preview_typed(value))
                 )
         if problems:
             raise InvalidInputs(f"{self.name} cannot run with these inputs:", problems)
@@ -217,7 +219,7 @@ class Signature:
             pass  # not the very type, but it may be its JSON form: a date as text, a model as a dict
         given, problems = plain(value, (field.name,))
         if problems:
-            return None, [Problem(pointer((field.name,)), field.type_text, preview(value))]
+            return None, [Problem(pointer((field.name,)), field.type_text, preview_typed(value))]
         made, found = check(adapter, given, (field.name,))
         return made, self._named(found, (field,))
 

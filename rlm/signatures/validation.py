@@ -16,16 +16,14 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, PydanticSerializationError, to_jsonable_python
 
-from .problems import Path, Problem, pointer
+from ..json_values import MAX_DEPTH, Path, pointer, preview, preview_typed
+from .problems import Problem
 
 T = TypeVar("T")
 
-_PREVIEW = 80
-_DEPTH = 100
 _ISO = re.compile(r"\s*\d{4}-\d{2}-\d{2}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _EXACT = 2**53  # beyond this a float no longer says which whole number was meant
-_KINDS = {str: "string", bool: "boolean", int: "integer", float: "number", dict: "object", list: "array"}
 
 
 class InvalidValue(ValueError):
@@ -44,28 +42,16 @@ class InvalidOutputs(InvalidValue):
     """Outputs that a run cannot end with."""
 
 
-def preview(value: object) -> str:
-    """A value in a few characters, with its kind."""
-    if value is None:
-        return "null"
-    kind = _KINDS.get(type(value), type(value).__name__)
-    try:
-        text = json.dumps(value[:_PREVIEW] if isinstance(value, str) else value, ensure_ascii=False, default=repr)
-    except (TypeError, ValueError, RecursionError):
-        text = repr(type(value))
-    return f"{text if len(text) <= _PREVIEW else text[: _PREVIEW - 1] + '…'} ({kind})"
-
-
 def plain(value: Any, path: Path = ()) -> tuple[Any, list[Problem]]:
     """A value as JSON would carry it (models, dataclasses, dates and sets included), and what JSON cannot carry."""
-    if len(path) > _DEPTH:
-        return None, [Problem(pointer(path[:5]), f"a value nested at most {_DEPTH} deep", "one that goes on")]
+    if len(path) > MAX_DEPTH:
+        return None, [Problem(pointer(path[:5]), f"a value nested at most {MAX_DEPTH} deep", "one that goes on")]
     kind = type(value)
     if value is None or kind is bool or kind is int:
         return value, []
     if kind is str:
         if _SURROGATE.search(value):
-            return None, [Problem(pointer(path), "text without lone surrogates", ascii(value)[:_PREVIEW])]
+            return None, [Problem(pointer(path), "text without lone surrogates", preview(value))]
         return value, []
     if kind is float:
         if math.isfinite(value):
@@ -79,7 +65,7 @@ def plain(value: Any, path: Path = ()) -> tuple[Any, list[Problem]]:
     try:
         made = to_jsonable_python(value, round_trip=True)
     except (PydanticSerializationError, ValueError, RecursionError):
-        return None, [Problem(pointer(path), "a value that JSON can carry", preview(value))]
+        return None, [Problem(pointer(path), "a value that JSON can carry", preview_typed(value))]
     # What came of it is plain, but a NaN may still be inside, and a subclass of `str` is handed through as it is.
     return plain(str(made) if isinstance(made, str) else made, path)
 
@@ -126,7 +112,7 @@ def _timestamps(made: Any, value: Any, path: Path) -> list[Problem]:
     if isinstance(made, datetime.date) and isinstance(value, str):
         if _ISO.match(value):
             return []
-        return [Problem(pointer(path), "a date and time in ISO 8601, YYYY-MM-DD first", preview(value))]
+        return [Problem(pointer(path), "a date and time in ISO 8601, YYYY-MM-DD first", preview_typed(value))]
     pairs: list[tuple[str | int, Any]] = []
     if isinstance(made, BaseModel):
         pairs = list(made)  # a model iterates over its fields
@@ -146,7 +132,7 @@ def _problems(value: Any, faults: Sequence[ErrorDetails], path: Path) -> list[Pr
     found: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
     for fault in faults:
         where, got = _locate(value, fault)
-        came = "nothing" if fault["type"] == "missing" else preview(got)
+        came = "nothing" if fault["type"] == "missing" else preview_typed(got)
         wanted, said = found.setdefault((pointer(path + where), came), ([], []))
         words = _expected(fault)
         if words is None:

@@ -10,7 +10,7 @@ from typing import Any
 import pydantic
 from pydantic_core import ErrorDetails
 
-from ..signatures.validation import preview
+from ..json_values import preview_typed
 from .errors import TaskProblem, suggestion
 from .schema.task import SOURCES, ScriptFile, TaskFile, json_schema
 from .yaml_document import Document, Path, step_into
@@ -150,7 +150,7 @@ def _shown(value: Any) -> str:
     # What a list or a mapping holds is left out: under `models` it could be a key.
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "a mapping"
-    return preview(value)
+    return preview_typed(value)
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ..events import ModelAnswered, ModelAsked, RunEnded, RunStarted
-from ..history import cut_middle
+from ..text import cut_middle, encodable
 
 MAX_CHARS = 32_000
 """Of a text that is longer, the beginning and the end are sent."""
@@ -107,7 +107,7 @@ def tool(name: str, call: str, iteration: Any) -> Attributes:
 
 def error_type(name: Any) -> str:
     """A name for a kind of error: code from a model may call its exceptions what it likes, but not at any length."""
-    return plain(str(name)) if name and len(str(name)) <= 100 else OTHER
+    return encodable(str(name)) if name and len(str(name)) <= 100 else OTHER
 
 
 def finish_reason(event: ModelAnswered) -> str:
@@ -127,18 +127,13 @@ def instructions(text: str) -> str:
 
 def to_json(value: Any) -> str:
     """A value as JSON text that can be sent."""
-    return plain(json.dumps(value, ensure_ascii=False, default=str))
-
-
-def plain(text: str) -> str:
-    """A text that can be sent: one lone surrogate would cost the whole batch."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    return encodable(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def present(known: Attributes) -> Attributes:
     """Only what is known, as it can be sent."""
     there = {name: value for name, value in known.items() if value is not None and value != ""}
-    return {name: plain(value) if isinstance(value, str) else value for name, value in there.items()}
+    return {name: encodable(value) if isinstance(value, str) else value for name, value in there.items()}
 
 
 def _parts(text: str) -> list[dict[str, str]]:

@@ -23,9 +23,9 @@ from ..events import (
     RunStarted,
     TriggerFired,
 )
-from ..history import cut_middle
 from ..redaction import Scrubber
 from ..results import Failed
+from ..text import cut_middle, encodable
 from . import attributes
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.0"
@@ -186,7 +186,7 @@ class Spans:
 
     def _words(self, text: Any, most: int) -> str:
         assert self._scrubber is not None
-        return attributes.plain(cut_middle(self._scrubber.text(str(text)), most))
+        return encodable(cut_middle(self._scrubber.text(str(text)), most))
 
 
 def _cell_error(event: CellEnded) -> tuple[str | None, str | None]:

@@ -7,6 +7,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..text import shorten
+
 if TYPE_CHECKING:
     from ..evals.log import Entry, EvalLog
 
@@ -75,4 +77,4 @@ def _short(value: Any) -> str | None:
     if value is None:
         return None
     text = ", ".join(f"{name}: {json.dumps(item, ensure_ascii=False)}" for name, item in value.items())
-    return text if len(text) <= _MAX_CHARS else text[:_MAX_CHARS] + "…"
+    return shorten(text, _MAX_CHARS)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.history import CallRecord, REPLHistory, REPLHistoryEntry, VariableChanges, cut_middle
+from rlm.history import CallRecord, REPLHistory, REPLHistoryEntry, VariableChanges
 
 
 def entry(iteration: int = 1, output: str = "ok", code: str = "print('ok')", success: bool = True) -> REPLHistoryEntry:
@@ -101,21 +101,3 @@ def test_a_history_fits_any_size(outputs: list[str], size: int) -> None:
     assert len(shown) <= size
     if len(history.render()) <= size:
         assert shown == history.render()
-
-
-@given(st.text(max_size=300), st.integers(0, 320))
-def test_a_cut_text_keeps_both_ends_and_counts_the_rest(text: str, size: int) -> None:
-    cut = cut_middle(text, size)
-    assert len(cut) <= size
-    if len(text) <= size:
-        assert cut == text
-    elif "characters left out" in cut and "characters left out" not in text:
-        head, _, rest = cut.partition("\n[... ")
-        count, _, tail = rest.partition(" characters left out ...]\n")
-        assert text.startswith(head)
-        assert text.endswith(tail)
-        assert int(count.replace(",", "")) == len(text) - len(head) - len(tail)
-
-
-def test_a_cut_says_how_much_is_gone() -> None:
-    assert cut_middle("a" * 5000 + "b" * 5000, 100) == "a" * 31 + "\n[... 9,938 characters left out ...]\n" + "b" * 31

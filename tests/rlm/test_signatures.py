@@ -275,9 +275,9 @@ def test_every_problem_is_named_with_its_place() -> None:
     expected = {"/count", "/found", "/kind", "/color", "/tags/1", "/author/friends/0/name", "/day", "/extra"}
     assert expected <= places
     text = str(caught.value)
-    assert "'/count': " + 'expected int, got "3" (string)' in text
-    assert "'/kind': " + 'expected one of "a", "b", got "c" (string)' in text
-    assert "At path '/extra': expected nothing (there is no such field), got 1 (integer)" in text
+    assert "'/count': " + 'expected int, got "3" (a string)' in text
+    assert "'/kind': " + 'expected one of "a", "b", got "c" (a string)' in text
+    assert "At path '/extra': expected nothing (there is no such field), got 1 (an integer)" in text
 
 
 def test_a_missing_field_is_named_and_a_nullable_one_may_be_left_out() -> None:
@@ -410,9 +410,9 @@ def test_bad_missing_and_unknown_inputs_are_all_named() -> None:
     text = str(caught.value)
     assert "doc: str, top: int" in text
     assert "At path '/doc': expected str, got nothing" in text
-    assert "'/top': " + 'expected int, got "3" (string)' in text
+    assert "'/top': " + 'expected int, got "3" (a string)' in text
     assert "At path '/day': expected date (YYYY-MM-DD)" in text
-    assert "'/dok': " + 'expected nothing (there is no such input), got "x" (string)' in text
+    assert "'/dok': " + 'expected nothing (there is no such input), got "x" (a string)' in text
 
 
 def test_inputs_of_types_that_pydantic_does_not_know_are_checked_by_class() -> None:

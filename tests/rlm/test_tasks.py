@@ -265,14 +265,14 @@ def test_problems_with_options_name_the_option(write: Any) -> None:
     path = write('signature: "doc: str, n: int -> answer: int"\nmodels: m\n')
     found = problems(path, Overrides({"doc": "@missing.txt", "n": "ten", "nn": "1"}))
     assert found[0].startswith("-i doc: missing.txt cannot be read")
-    assert '-i n: expected int, got "ten" (string)' in found
+    assert '-i n: expected int, got "ten" (a string)' in found
     assert "-i nn: inputs.nn is no input of the signature; did you mean n?" in found
 
 
 def test_a_value_inside_an_option_is_pointed_at(write: Any) -> None:
     path = write('signature: "rows: list[dict[str, int]] -> answer: int"\nmodels: m\n')
     (problem,) = problems(path, Overrides({"rows": '[{"a": 1}, {"a": "one"}]'}))
-    assert problem == '-i rows: inputs.rows.1.a: expected a valid integer, got "one" (string)'
+    assert problem == '-i rows: inputs.rows.1.a: expected a valid integer, got "one" (a string)'
 
 
 def test_a_model_of_the_command_line_takes_the_place_of_the_script(write: Any) -> None:
@@ -312,7 +312,7 @@ def test_all_problems_are_said_at_once_with_their_place_and_fix(write: Any) -> N
     assert found[2] == "task.yaml:5:27: models.main.temperture is not known; did you mean temperature?"
     assert found[3] == "task.yaml:7:3: budget.max_iteration is not known; did you mean max_iterations?"
     assert found[4].startswith("task.yaml:8:17: budget.max_duration: a duration is")
-    assert found[5] == 'task.yaml:9:18: budget.max_llm_calls must be a whole number, not "many" (string)'
+    assert found[5] == 'task.yaml:9:18: budget.max_llm_calls must be a whole number, not "many" (a string)'
     assert found[6].endswith("did you mean strict?")
     assert found[7].startswith("task.yaml:11:25: sandbox.memory_bytes: a size is")
     assert found[8].startswith("task.yaml:12:9: tools[0]: there is no module 'kit'")
@@ -338,9 +338,9 @@ def test_problems_with_inputs_are_at_the_line_of_the_input(write: Any) -> None:
     )
     assert problems(path) == [
         "task.yaml:2:1: input other (str) is missing; give it under `inputs:`, or with -i other=VALUE",
-        'task.yaml:3:8: inputs.doc: expected str, got {"fil": "a.txt"} (object); did you mean file?',
-        'task.yaml:4:6: inputs.n: expected int, got "ten" (string)',
-        'task.yaml:7:11: inputs.rows.1.a: expected a valid integer, got "one" (string)',
+        'task.yaml:3:8: inputs.doc: expected str, got {"fil": "a.txt"} (an object of 1); did you mean file?',
+        'task.yaml:4:6: inputs.n: expected int, got "ten" (a string)',
+        'task.yaml:7:11: inputs.rows.1.a: expected a valid integer, got "one" (a string)',
         "task.yaml:8:3: inputs.nn is no input of the signature; did you mean n?",
     ]
 
@@ -504,7 +504,7 @@ def test_a_signature_over_several_lines_is_pointed_into(write: Any) -> None:
     ("script", "said"),
     [
         (None, "task.yaml:3:20: models.scripted: replies.yaml: cannot be read"),
-        ("main: [1]\n", "replies.yaml:1:8: main[0] must be text, not 1 (integer)"),
+        ("main: [1]\n", "replies.yaml:1:8: main[0] must be text, not 1 (an integer)"),
         ("mian: [a]\n", "replies.yaml:1:1: mian is not known; did you mean main?"),
         ("sub: {a: 1}\n", "replies.yaml:1:10: sub.a must be text"),
         ("main: [\n", "replies.yaml:2:1: "),

@@ -16,6 +16,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from ...text import shorten
 from ..formatting import clean, count, duration, money, one_line, value_text
 from .plans import decided
 
@@ -332,7 +333,7 @@ def _took(seconds: float) -> str:
 
 
 def _shortened(text: str, most: int, width: int = 400) -> str:
-    lines = [line if len(line) <= width else line[: width - 1] + "…" for line in clean(text[:100_000]).splitlines()]
+    lines = [shorten(line, width) for line in clean(text[:100_000]).splitlines()]
     if len(lines) <= most:
         return "\n".join(lines)
     left_out = text.count("\n") + 1 - most

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from ...history import REPLHistoryEntry
+from ...json_values import Path, pointer
 from ...results import Evidence
-from ...signatures.problems import Path, pointer
 from ...signatures.validation import plain
 from .flatten import Leaf, leaves_of, same, spread
 from .literals import literals

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from ...signatures.problems import Path
+from ...json_values import Path
 from .match import normal
 from .numbers import same_number
 

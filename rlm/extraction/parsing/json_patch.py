@@ -9,8 +9,8 @@ import copy
 import re
 from typing import Any
 
+from ... import json_values
 from ...signatures.problems import Problem
-from .. import json_values
 from ..errors import ParseError, PatchError
 from ..schema import Schema
 from .find_answer import parse

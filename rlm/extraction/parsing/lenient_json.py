@@ -13,9 +13,8 @@ import math
 import re
 from typing import Any, NoReturn
 
+from ...json_values import MAX_DEPTH
 from .lenient_strings import QUOTES, Unreadable, read_string, skip_blank, starts_next_key
-
-MAX_DEPTH = 100
 
 _WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 _CLOSERS = {"{": "}", "[": "]", "(": ")"}

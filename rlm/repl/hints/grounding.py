@@ -17,6 +17,7 @@ from sandbox import Variable
 from ...history import REPLHistoryEntry
 from ...results import Extracted, Failed
 from ...signatures import Field, Signature
+from ...text import shorten
 from ..conversation import shown_whole
 from .code_facts import nodes_of, tree_of
 from .samples import written_down
@@ -174,7 +175,7 @@ def noted(result: Extracted[Any] | Failed, unread: Collection[str]) -> Extracted
 def state_of(changed: Collection[str], variables: Mapping[str, Variable]) -> str:
     """The variables that a cell left behind, for a model whose cell printed nothing."""
     shown = [variables[name] for name in changed if name in variables and variables[name].type not in _DULL][-_SHOWN:]
-    return ", ".join(f"{one.name} = {_short(one.preview)}" for one in shown)
+    return ", ".join(f"{one.name} = {shorten(one.preview, 80)}" for one in shown)
 
 
 def next_submit(
@@ -285,7 +286,3 @@ def _alike(one: str, other: str) -> bool:
 
 def _listed(names: Collection[str]) -> str:
     return " or ".join(f"`{name}`" for name in sorted(names))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 80 else text[:79] + "…"

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import zlib
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from ...text import encodable, fence
 from ..inputs import InputNotRecorded, restore_input
 
 if TYPE_CHECKING:
@@ -120,9 +120,9 @@ def _outputs(iteration: IterationRecord) -> list[dict[str, Any]]:
         return []
     if iteration.error:
         name, message = str(iteration.error.get("name")), str(iteration.error.get("message"))
-        trace = [_plain(line) for line in text.splitlines()]
-        return [{"output_type": "error", "ename": _plain(name), "evalue": _plain(message), "traceback": trace}]
-    return [{"output_type": "stream", "name": "stdout", "text": _plain(text) + "\n"}]
+        trace = [encodable(line) for line in text.splitlines()]
+        return [{"output_type": "error", "ename": encodable(name), "evalue": encodable(message), "traceback": trace}]
+    return [{"output_type": "stream", "name": "stdout", "text": encodable(text) + "\n"}]
 
 
 def _title(run: RunRecord, notes: list[str]) -> str:
@@ -141,12 +141,12 @@ def _end(run: RunRecord) -> str:
         return f"### {run.ending}\n\nThe record ends here."
     shown = json.dumps(result.get("outputs", result.get("partial_outputs")), ensure_ascii=False, indent=1)
     reason = f"{_harmless(run.reason)}\n\n" if run.reason else ""
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", shown)), default=0))
-    return _plain(f"### {run.ending.capitalize()}\n\n{reason}{fence}json\n{shown}\n{fence}")
+    marks = fence(shown)
+    return encodable(f"### {run.ending.capitalize()}\n\n{reason}{marks}json\n{shown}\n{marks}")
 
 
 def _markdown(text: str) -> dict[str, Any]:
-    return {"cell_type": "markdown", "metadata": {}, "source": _plain(text)}
+    return {"cell_type": "markdown", "metadata": {}, "source": encodable(text)}
 
 
 def _code(
@@ -154,13 +154,9 @@ def _code(
 ) -> dict[str, Any]:
     metadata = {"jupyter": {"source_hidden": True}} if hidden else {}
     cell = {"cell_type": "code", "execution_count": count, "metadata": metadata}
-    return {**cell, "outputs": outputs or [], "source": _plain(source)}
+    return {**cell, "outputs": outputs or [], "source": encodable(source)}
 
 
 def _harmless(text: str) -> str:
     """Return text of a model as markdown without HTML, images or links."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace("](", "]\\(").replace("![", "!\\[")
-
-
-def _plain(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from ...text import shorten
+
 if TYPE_CHECKING:
     from ..run import RunRecord
 
@@ -105,5 +107,4 @@ def calibration_rows(runs: Iterable[RunRecord], right: Callable[[RunRecord], boo
 
 def safe(text: Any) -> str:
     """Return a text without characters of markup or control characters, cut to 80 characters."""
-    clean = _UNSAFE.sub("·", str(text or ""))
-    return clean if len(clean) <= 80 else f"{clean[:79]}…"
+    return shorten(_UNSAFE.sub("·", str(text or "")), 80)

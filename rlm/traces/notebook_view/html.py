@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING
+
+from ...text import clean, cut_middle
 
 if TYPE_CHECKING:
     from ..records import IterationRecord
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 _ROWS = 50
 _CHARS = 4_000
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 _COLOURS = {"submitted": "#1a7f37", "extracted": "#9a6700", "failed": "#cf222e", "running": "#0969da"}
 
 
@@ -85,8 +85,7 @@ def _pre(text: str, style: str = "") -> str:
 
 
 def _text(text: str) -> str:
-    cut = text if len(text) <= _CHARS else f"{text[:_CHARS]} … ({len(text) - _CHARS:,} more characters)"
-    return escape(_CONTROL.sub(lambda match: ascii(match[0])[1:-1], cut))
+    return escape(clean(cut_middle(text, _CHARS)))
 
 
 def _ending(run: RunRecord) -> str:

@@ -49,7 +49,7 @@ def test_errors_name_row_and_column_and_come_together(tmp_path: Path) -> None:
         f"{folder}/rows.csv:2 (row 1): column 'wrd' is no input of the signature; did you mean word?",
         f"{folder}/rows.csv:2 (row 1): column 'word' (str) is missing",
         f"{folder}/rows.csv:3 (row 2): column 'wrd' is no input of the signature; did you mean word?",
-        f"{folder}/rows.csv:3 (row 2): column 'n': expected int, got \"x\" (string)",
+        f"{folder}/rows.csv:3 (row 2): column 'n': expected int, got \"x\" (a string)",
         f"{folder}/rows.csv:3 (row 2): column 'word' (str) is missing",
     ]
 

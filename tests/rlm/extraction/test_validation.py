@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.extraction import Problem, Schema, SchemaError, describe, json_values, refusal, validate_json
+from rlm import json_values
+from rlm.extraction import Problem, Schema, SchemaError, describe, refusal, validate_json
 
 USER = Schema(
     {

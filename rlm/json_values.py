@@ -1,21 +1,25 @@
-"""Python values seen as JSON: their types, what in them JSON does not have, and previews of bounded length.
+"""Python values as JSON: types, paths, previews of bounded length, and what JSON cannot carry.
 
-Nothing here runs the code of a value, recurses without a limit, or raises.
+Nothing here but `dump` runs the code of a value, recurses without a limit, or raises.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..signatures.problems import Path
-from .parsing.lenient_json import MAX_DEPTH
+from .text import cut_middle
 
+Path = tuple[str | int, ...]
+
+MAX_DEPTH = 100
 MAX_FOREIGN = 1_000
 _MAX_NODES = 500_000
-_WORDS = {
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_TYPES = {
     "object": "an object",
     "array": "a list",
     "string": "a string",
@@ -24,8 +28,19 @@ _WORDS = {
 }
 
 
+def pointer(path: Path) -> str:
+    """Return a path as a JSON pointer."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def dump(value: Any) -> str:
+    """Return a JSON value as text that can be encoded: characters as they are, lone surrogates escaped."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return json.dumps(value, allow_nan=False) if _SURROGATE.search(text) else text
+
+
 def type_of(value: Any) -> str:
-    """The JSON type of a Python value; empty if JSON has none for it."""
+    """Return the JSON type of a Python value; empty if JSON has none for it."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -37,15 +52,13 @@ def type_of(value: Any) -> str:
 
 
 def foreign(value: Any) -> str:
-    """Why JSON has no such value, or nothing if it has."""
+    """Return why JSON has no such value, leaving out what is inside of it; empty if it has."""
     if isinstance(value, float) and not math.isfinite(value):
         name = "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
         return f"{name}, which is not JSON; use null or leave it out where the schema allows it"
     if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return f"{preview(value)}, which holds half of a character (a lone surrogate)"
+        if _SURROGATE.search(value):
+            return f"{preview(value)}, which has half of a character (a lone surrogate)"
     elif isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
@@ -58,24 +71,26 @@ def foreign(value: Any) -> str:
 
 
 def preview_typed(value: Any) -> str:
-    """A bounded preview with the type: `"abc" (a string)`."""
+    """Return a bounded preview with the type: `"abc" (a string)`."""
     kind = type_of(value)
+    if not kind:
+        return f"a value of type {type(value).__name__}"
     if kind in ("null", "boolean"):
         return preview(value)
     size = f" of {len(value)}" if kind in ("array", "object") else ""
-    return f"{preview(value)} ({_WORDS.get(kind, type(value).__name__)}{size})"
+    return f"{preview(value)} ({_TYPES[kind]}{size})"
 
 
-def preview(value: Any, limit: int = 120) -> str:
-    """A value as JSON, cut in the middle; the work is bounded by `limit`, not by the size of the value."""
-    return cut("".join(_pieces(value, 2 * limit, 0)), limit)
+def preview(value: Any, limit: int = 160) -> str:
+    """Return a value as JSON, cut in the middle; the work is bounded by `limit`, not by the size of the value."""
+    return cut_middle("".join(_pieces(value, 2 * limit, 0)), limit, separator=" ")
 
 
 def _pieces(value: Any, limit: int, depth: int) -> Iterable[str]:
     if isinstance(value, str):
-        # Keep both ends: a long string is recognised by either.
-        kept = value if len(value) <= limit else value[:limit] + value[-limit:]
-        return [json.dumps(kept, ensure_ascii=False).encode(errors="replace").decode()]
+        # Both ends: a long string is recognised by either.
+        ends = value if len(value) <= limit else value[:limit] + value[-limit:]
+        return [json.dumps(ends, ensure_ascii=False).encode(errors="replace").decode()]
     if isinstance(value, int) and value.bit_length() > 2_000:
         return [f"an integer of {value.bit_length()} bits"]
     if value is None or isinstance(value, bool | int | float):
@@ -99,17 +114,8 @@ def _pieces(value: Any, limit: int, depth: int) -> Iterable[str]:
     return [*pieces, closing]
 
 
-def cut(text: str, limit: int) -> str:
-    """`text`, cut in the middle if it is longer than `limit`, with the count of what was left out."""
-    if len(text) <= limit:
-        return text
-    head = limit * 2 // 3
-    tail = limit - head
-    return f"{text[:head]} ... ({len(text) - limit:,} characters left out) ... {text[len(text) - tail :]}"
-
-
 def not_json(value: Any) -> dict[Path, str]:
-    """What in `value` is not JSON, by path. Walks without recursion, and gives up on what has no end."""
+    """Return what in a value is not JSON, by path. The walk does not recurse, and ends on a value that does not."""
     found: dict[Path, str] = {}
     around: set[int] = set()  # the containers that the walk is inside of
     todo: list[tuple[Path, Any, bool]] = [((), value, False)]
@@ -122,8 +128,8 @@ def not_json(value: Any) -> dict[Path, str]:
         nodes += 1
         if nodes > _MAX_NODES:
             return {(): f"a value of more than {_MAX_NODES:,} parts"}
-        if words := foreign(item):
-            found[path] = words
+        if why := foreign(item):
+            found[path] = why
         elif isinstance(item, dict | list | tuple) and item:
             if id(item) in around:
                 found[path] = "a value that contains itself"
@@ -139,22 +145,22 @@ def not_json(value: Any) -> dict[Path, str]:
     return found
 
 
-def without(value: Any, bad: Mapping[Path, str], path: Path = ()) -> Any:
-    """A copy with null where something is not JSON, so that the rest can still be checked."""
-    if path in bad:
-        return None
+def replaced(value: Any, parts: Mapping[Path, Any], path: Path = ()) -> Any:
+    """Return a copy with other values at the paths of `parts`."""
+    if path in parts:
+        return parts[path]
     if isinstance(value, dict):
-        return {key: without(part, bad, (*path, key)) for key, part in value.items()}
+        return {key: replaced(item, parts, (*path, key)) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [without(part, bad, (*path, index)) for index, part in enumerate(value)]
+        return [replaced(item, parts, (*path, index)) for index, item in enumerate(value)]
     return value
 
 
-def at(value: Any, path: Path, otherwise: Any) -> Any:
-    """The original at `path`; the validator's own copy has lost what kind of number it was."""
+def at(value: Any, path: Path, default: Any) -> Any:
+    """Return the part of a value at `path`, or the default where there is none."""
     for step in path:
         try:
             value = value[step]
         except (KeyError, IndexError, TypeError):
-            return otherwise
+            return default
     return value

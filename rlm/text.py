@@ -1,0 +1,44 @@
+"""Text for people and models: shortened, without control characters, fenced."""
+
+from __future__ import annotations
+
+import re
+
+# What could move a cursor, ring, recolor or reverse the text of a terminal, or is no character at all.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+
+
+def shorten(text: str, max_chars: int) -> str:
+    """Return the text in at most `max_chars` characters: as it is, or its beginning and an ellipsis."""
+    return text if len(text) <= max_chars else text[: max(0, max_chars - 1)] + "…"
+
+
+def cut_middle(text: str, max_chars: int, *, separator: str = "\n") -> str:
+    """Return the text in at most `max_chars` characters: its beginning, how much was left out, and its end."""
+    if len(text) <= max_chars:
+        return text
+    room = max_chars - len(_left_out(len(text), separator))
+    if room <= 0:
+        return text[: max(0, max_chars)]
+    head = (room + 1) // 2
+    return text[:head] + _left_out(len(text) - room, separator) + text[len(text) - (room - head) :]
+
+
+def clean(text: str) -> str:
+    """Return the text with everything invisible but newlines and tabs spelled out, safe to print in a terminal."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text.replace("\r\n", "\n"))
+
+
+def encodable(text: str) -> str:
+    """Return the text with lone surrogates, which UTF-8 does not have, spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def fence(text: str) -> str:
+    """Return a Markdown fence that the text cannot close: longer than any run of backticks in it."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    return "`" * max(3, longest + 1)
+
+
+def _left_out(count: int, separator: str) -> str:
+    return f"{separator}[... {count:,} characters left out ...]{separator}"
