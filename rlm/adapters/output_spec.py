@@ -15,6 +15,7 @@ from pydantic import ConfigDict, TypeAdapter, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
 from ..extraction import ParseError, Schema, parse
+from ..runaway import runaway_problems, to_float
 from ..signatures import Field, Problem, Signature, SignatureError
 from ..signatures.fields import allow_shadowing
 from ..signatures.type_names import describe
@@ -57,7 +58,7 @@ class Target:
         """The value of an answer that was held to the target; nothing is mended. Raises `ParseError`."""
         bare = self.bare.read(text) if self.bare is not None else None
         try:
-            value = json.loads(text if bare is None else bare)
+            value = json.loads(text if bare is None else bare, parse_float=to_float)
         except (ValueError, RecursionError) as error:
             raise ParseError("invalid", f"the answer is not JSON: {error}") from None
         return self.typed(self._as_outputs(value) if bare is not None else value)
@@ -67,7 +68,7 @@ class Target:
         if is_object(self.strict):
             return self.read(text)
         try:
-            value = json.loads(text)["answer"]
+            value = json.loads(text, parse_float=to_float)["answer"]
         except (ValueError, RecursionError, TypeError, KeyError) as error:
             raise ParseError("invalid", f"the answer is not an object with an answer: {error!r}") from None
         return self.typed(value)
@@ -83,7 +84,7 @@ class Target:
 
     def typed(self, value: Any) -> Any:
         """The typed value of plain JSON. Raises `ParseError` with every problem."""
-        problems: Sequence[Problem] = self.schema.problems(value)
+        problems: Sequence[Problem] = self.schema.problems(value) or runaway_problems(value)
         if not problems:
             made, problems = self.check(value)
             if not problems:

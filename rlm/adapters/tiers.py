@@ -18,6 +18,7 @@ from dspy.signatures.signature import make_signature
 from dspy.utils.exceptions import AdapterParseError
 
 from ..extraction import ParseError, parse
+from ..runaway import may_run_away, runaway_problems
 from .choices import Bare
 from .output_spec import NoTarget, Target, target_of_signature
 from .repetition import bounded
@@ -244,11 +245,17 @@ def _object(signature: Any, completion: str) -> Any:
 
 
 def check_fields(signature: Any, values: Mapping[str, Any], completion: str) -> None:
-    """Refuse values that a field's own constraints (a pattern, a bound) do not allow: dspy does not look at them."""
+    """Refuse values that dspy accepts: those that a field's constraints (a pattern, a bound) do not allow, and numbers
+    whose digits ran away.
+    """
     from typing import Annotated
 
     from pydantic import TypeAdapter, ValidationError
 
+    if may_run_away(completion):
+        plain = {name: serialize_for_json(value) for name, value in values.items()}
+        if problems := runaway_problems(plain):
+            raise refused(signature, completion, str(problems[0]))
     for name, field in signature.output_fields.items():
         if field.metadata and values.get(name) is not None:
             try:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar, cast
 
 from ..json_values import Path, pointer
+from ..runaway import runaway_problems
 from ..signatures.problems import Problem
 from . import feedback
 from .errors import MaxRetriesExceeded, ParseError, PatchError
@@ -117,13 +118,13 @@ class ExtractionOrchestrator:
         started, metrics = time.monotonic(), ExtractionMetrics()
         history: list[Attempt] = []
         base: Attempt | None = None  # what a patch is a patch of: the last value that was read and refused
-        shown = self.schema.text in prompt
+        shown, question = self.schema.text in prompt, prompt
         for number in range(1, self._max_attempts + 1):
             answer = await agent_fn(prompt)
             if not isinstance(answer, str | Reply):
                 raise TypeError(f"agent_fn answers with a text or a Reply, not with {type(answer).__name__}")
             reply = answer if isinstance(answer, Reply) else Reply(answer)
-            attempt = await self._judge(number, reply, base)
+            attempt = await self._judge(number, reply, base, question)
             if on_attempt is not None:
                 on_attempt(attempt, prompt)
             metrics = replace(_count(metrics, prompt, reply, attempt), seconds=time.monotonic() - started)
@@ -156,8 +157,8 @@ class ExtractionOrchestrator:
         _, metrics = await self.checked_by(check).extract(agent_fn, prompt)
         return typed[0], metrics
 
-    async def _judge(self, number: int, reply: Reply, base: Attempt | None) -> Attempt:
-        """One answer, read and checked."""
+    async def _judge(self, number: int, reply: Reply, base: Attempt | None, question: str) -> Attempt:
+        """One answer, read and checked. A long number that stands in the question was copied, not made up."""
         attempt = Attempt(number, reply.text, truncated=reply.truncated)
         try:
             value, patched = self._read(reply, base)
@@ -177,6 +178,9 @@ class ExtractionOrchestrator:
         attempt = replace(attempt, value=value, patched=patched)
         if problems := self.schema.problems(value):
             message = "after the patch the value still does not fit the schema"
+            return replace(attempt, failure="schema", message=message, problems=problems)
+        if problems := runaway_problems(value, known=question):
+            message = "the digits of a number repeat up to its end"
             return replace(attempt, failure="schema", message=message, problems=problems)
         rejection = await _call(self._callback, value)
         if not rejection:

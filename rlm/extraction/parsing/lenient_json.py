@@ -14,6 +14,7 @@ import re
 from typing import Any, NoReturn
 
 from ...json_values import MAX_DEPTH
+from ...runaway import to_float
 from .lenient_strings import QUOTES, Unreadable, read_string, skip_blank, starts_next_key
 
 _WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
@@ -38,7 +39,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-_STRICT = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique)
+_STRICT = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=to_float, object_pairs_hook=_unique)
 
 
 def read(text: str, start: int, *, strict_first: bool = True) -> tuple[Any, int]:
@@ -174,9 +175,9 @@ class _Reader:
 
     def _number(self, digits: str, position: int) -> int | float:
         try:
-            number = float(digits) if any(mark in digits for mark in ".eE") else int(digits)
-        except ValueError:
-            raise Unreadable(position, "this number cannot be read") from None
+            number = to_float(digits) if any(mark in digits for mark in ".eE") else int(digits)
+        except ValueError as error:
+            raise Unreadable(position, f"this number cannot be read: {error}") from None
         if isinstance(number, float) and not math.isfinite(number):
             raise Unreadable(position, "this number is too large")
         return number

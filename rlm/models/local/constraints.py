@@ -13,6 +13,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
+from ...json_schema import closed, map_schemas
+
 Kind = Literal["json_schema", "regex", "lark"]
 
 _CARRIER = "x-outlines"
@@ -50,11 +52,12 @@ def constraint_of(output_type: Any) -> Constraint:
 
 
 def from_schema(schema: dict[str, Any]) -> Constraint:
-    """The constraint for a JSON schema. Objects that list their properties are closed: a model adds none of its own.
+    """Return the constraint for a JSON schema. Objects that list their properties are closed.
 
-    No grammar can keep `uniqueItems`, so it is left out: whoever reads a set makes one of what is there.
+    No grammar can express `uniqueItems`, so it is left out: a set is read from a list with repeats.
     """
-    return Constraint("json_schema", json.dumps(_closed(schema), ensure_ascii=False))
+    narrowed = map_schemas(schema, lambda part: closed({key: part[key] for key in part if key != "uniqueItems"}))
+    return Constraint("json_schema", json.dumps(narrowed, ensure_ascii=False))
 
 
 def from_response_format(response_format: dict[str, Any] | None) -> Constraint | None:
@@ -103,25 +106,3 @@ def _lark(definition: str) -> str:
     from llguidance.gbnf_to_lark import gbnf_to_lark
 
     return str(gbnf_to_lark(definition))
-
-
-def _closed(schema: Any) -> Any:
-    if not isinstance(schema, dict):
-        return schema
-    closed = {key: value for key, value in schema.items() if key != "uniqueItems"}
-    for key, value in schema.items():
-        if key in _NAMED:
-            closed[key] = {name: _closed(inner) for name, inner in value.items()}
-        elif key in _LISTED:
-            closed[key] = [_closed(inner) for inner in value]
-        elif key in _SINGLE:
-            closed[key] = _closed(value)
-    # What allOf joins must stay open: each part names some of the properties only.
-    if "properties" in schema and "additionalProperties" not in schema and "allOf" not in schema:
-        closed["additionalProperties"] = False
-    return closed
-
-
-_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions"})
-_LISTED = frozenset({"anyOf", "oneOf", "prefixItems"})
-_SINGLE = frozenset({"items", "additionalProperties"})

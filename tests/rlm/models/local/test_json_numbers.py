@@ -8,8 +8,11 @@ from typing import Any, Literal, Optional
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from rlm.models.local.constraint_check import checked
 from rlm.models.local.constraints import constraint_of
+from rlm.models.local.errors import ConstraintViolated
 from rlm.models.local.grammar import grammar_text, lark_text
+from rlm.models.local.types import Generated
 
 llguidance = pytest.importorskip("llguidance")
 
@@ -111,3 +114,99 @@ def test_numbers_with_bounds_keep_them() -> None:
     assert not accepts(Aged, '{"age": 151, "weight": 1.5}')
     assert not accepts(Aged, '{"age": -1, "weight": 1.5}')
     assert not accepts(Aged, '{"age": 15, "weight": 0.' + "0" * 100 + "}")
+
+
+class Positive(BaseModel):
+    count: int = Field(ge=0)
+    share: float = Field(gt=0)
+    note: str | None = None
+
+
+class Card(BaseModel):
+    kind: Literal["card"]
+    number: int
+
+
+class Cash(BaseModel):
+    kind: Literal["cash"]
+    amount: float
+
+
+class Paid(BaseModel):
+    by: Card | Cash = Field(discriminator="kind")
+    sizes: tuple[int, float]
+    counts: dict[str, int]
+    extra: dict[int, float] = Field(default_factory=dict)
+
+
+class AtLeastOne(BaseModel):
+    counts: dict[str, int] = Field(min_length=1)  # `minProperties` is not written as Lark
+
+
+EXTRACTION = {
+    "type": "object",
+    "properties": {"answer": {"anyOf": [{"type": "integer"}, {"type": "null"}]}, "notes": {"type": "string"}},
+    "required": ["answer"],
+    "additionalProperties": False,
+}
+PAID = '{{"by": {{"kind": "card", "number": {0}}}, "sizes": [{0}, 1.5], "counts": {{"a": {0}}}, "extra": {{"7": 2.5}}}}'
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (EXTRACTION, '{{"answer": {0}}}'),
+        (EXTRACTION, '{{"answer": {0}, "notes": "counted"}}'),
+        (Positive, '{{"count": {0}, "share": 0.5}}'),
+        (Positive, '{{"count": {0}, "share": 0.5, "note": null}}'),
+        (Paid, PAID),
+        (AtLeastOne, '{{"counts": {{"a": {0}}}}}'),
+        ({"type": ["integer", "null"]}, "{0}"),
+        ({"type": "integer", "multipleOf": 3}, "{0}"),
+        ({"type": "number", "minimum": 0}, "{0}"),
+    ],
+)
+def test_every_schema_bounds_the_digits_of_its_numbers(kind: Any, text: str) -> None:
+    assert accepts(kind, text.format(123))
+    assert not accepts(kind, text.format("1" * 83))
+    assert not accepts(kind, text.format("1" * 25))
+
+
+def test_fractions_with_bounds_come_to_an_end() -> None:
+    share = {"type": "number", "minimum": 0, "maximum": 1}
+    assert accepts(share, "0.333333333")
+    assert not accepts(share, "0." + "3" * 60)
+
+
+def test_optional_members_keep_their_order_and_separators() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}, "c": {"type": "integer"}},
+        "required": ["b"],
+        "additionalProperties": False,
+    }
+    for text in ('{"b": 2}', '{"a": 1, "b": 2}', '{"b": 2, "c": 3}', '{"a": 1, "b": 2, "c": 3}'):
+        assert accepts(schema, text)
+    for text in ("{}", '{"a": 1}', '{"a": 1, "c": 3}', '{, "b": 2}', '{"b": 2, }', '{"c": 3, "b": 2}'):
+        assert not accepts(schema, text)
+    optional = {**schema, "required": []}
+    for text in ("{}", '{"a": 1}', '{"c": 3}', '{"a": 1, "c": 3}'):
+        assert accepts(optional, text)
+
+
+def _generated(text: str) -> Generated:
+    return Generated(text, "stop", 10, 20)
+
+
+def test_a_number_that_reaches_the_limit_was_cut_off() -> None:
+    constraint = constraint_of(int)
+    assert checked(_generated("1" * 23), constraint).finish == "stop"
+    assert checked(_generated("-" + "8" * 24), constraint).finish == "length"
+    assert checked(_generated("[1, 2.5, " + "8" * 24 + ".5e3]"), constraint_of(list[float])).finish == "length"
+    with pytest.raises(ConstraintViolated, match="cut off"):
+        checked(_generated("1" * 24), constraint, cut_is_error=True)
+
+
+def test_a_long_number_that_the_schema_names_may_be_written() -> None:
+    schema = {"type": "object", "properties": {"id": {"enum": [10**30]}}, "required": ["id"]}
+    assert checked(_generated(json.dumps({"id": 10**30})), constraint_of(schema)).finish == "stop"
