@@ -54,9 +54,9 @@ def mlx(gguf: Path | None) -> tuple[str, list[Contender]]:
 def llama_server(gguf: Path | None) -> tuple[str, list[Contender]]:
     """llama.cpp's server in process: its own JSON schema, and ours."""
     from rlm.models.local.backends.llama_server import LlamaServerModel
-    from rlm.models.local.load import embedded
+    from rlm.models.local.embedded import embedded_gguf
 
-    path = gguf or embedded()
+    path = gguf or embedded_gguf()
     model = LlamaServerModel(path, f"llamacpp/{path.stem}", 2048)
 
     def native(prompt: str, output_type: Any, most: int) -> tuple[str, int | None]:
@@ -84,9 +84,9 @@ def llama_python(gguf: Path | None) -> tuple[str, list[Contender]]:
     import outlines
 
     from rlm.models.local.backends.llama_cpp_python import llama_model
-    from rlm.models.local.load import embedded
+    from rlm.models.local.embedded import embedded_gguf
 
-    path = gguf or embedded()
+    path = gguf or embedded_gguf()
     model = llama_model(path, f"llama-cpp-python/{path.stem}", 2048)
     stock = outlines.from_llamacpp(model.outlines.model)
 

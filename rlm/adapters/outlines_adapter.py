@@ -23,6 +23,7 @@ from dspy.clients.call_context import StreamProgress, adapter_fallback_scope
 from dspy.utils.exceptions import AdapterParseError
 
 from ..extraction import MaxRetriesExceeded, Reply
+from ..models.profile import profile_of
 from .call_log import Recording, recording
 from .metrics import TierCounts, TierMetrics
 from .output_spec import NoTarget, label_of, target_of_signature
@@ -184,7 +185,7 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
         except NoTarget as why:
             raise _Skipped from why
         asked = replace(asked, lm_kwargs=_one_answer(asked))
-        if getattr(asked.lm, "constrains", False):
+        if profile_of(asked.lm).constrains:
             return await self._constrained(asked, record, BriefTier if first else ConstrainedTier)
         return await self._structured(asked, record, last)
 
@@ -252,7 +253,7 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
         """The tiers to try for this question."""
         tiers = self.tiers
         if tiers is None:
-            tiers = _HELD_FIRST if getattr(asked.lm, "small", False) else _IN_ORDER
+            tiers = _HELD_FIRST if profile_of(asked.lm).small else _IN_ORDER
         if self.learn:
             counts = self.metrics.counts(asked.label, asked.model)
             if (counts.answers + counts.unanswered) % _LOOK_AGAIN:

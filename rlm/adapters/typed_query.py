@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 from ..extraction import ExtractionError, ParseError, Reply
 from ..models.client import Answer
+from ..models.profile import profile_of
 from .call_log import Recording
 from .metrics import TierMetrics
 from .output_spec import Target, describe_type, target_of
@@ -89,7 +90,7 @@ class _Question:
 
     async def answer(self) -> tuple[Any, int]:
         """The value and the tier that gave it."""
-        if getattr(self.lm, "constrains", False):
+        if profile_of(self.lm).constrains:
             return await self._by_itself()
         schema = json.dumps(self.target.object_schema, sort_keys=True, default=str)
         return await by_server(self.lm, self._by_way, self._in_words, self.record, about=schema)

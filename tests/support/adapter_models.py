@@ -12,6 +12,8 @@ from typing import Any
 import dspy
 from dspy.lm15 import Message, Response, Usage, response_to_events
 
+from rlm.models.profile import ModelProfile
+
 
 class Cut(str):
     """An answer that was cut off at the limit of its length."""
@@ -86,10 +88,11 @@ class HoldingLM(dspy.LM):
 
     constrains = True
 
-    def __init__(self, *script: Any) -> None:
+    def __init__(self, *script: Any, small: bool = False) -> None:
         engine = Engine(*script)
         options = {"engine": engine, "async_engine": AsyncEngine(engine), "cache": False, "num_retries": 0}
         super().__init__("scripted/local", **options)
+        self.profile = ModelProfile(constrains=True, small=small)
         self.constraints: list[Any] = []
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **options: Any) -> Any:

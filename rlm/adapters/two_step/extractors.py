@@ -14,6 +14,7 @@ from dspy.utils.exceptions import AdapterParseError
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
+from ...models.profile import profile_of
 from ..output_spec import NoTarget, target_of_signature
 from .prompt import in_words, text
 
@@ -84,7 +85,7 @@ def callers_own(signature: Any, pairs: Pairs) -> Any:
 
 def default_adapter(lm: Any, signature: Any) -> Any:
     """What an extractor is asked through unless told: JSON; a model that can be held to the outputs is held to them."""
-    if getattr(lm, "constrains", False) and _has_target(signature):
+    if profile_of(lm).constrains and _has_target(signature):
         from ..outlines_adapter import OutlinesAdapter
 
         return OutlinesAdapter(tiers=(3,))

@@ -1,4 +1,14 @@
-"""Every way in which a local model fails before or after it has answered. All are dspy errors."""
+"""The errors of local models, all of them errors of dspy.
+
+dspy.LMError
+├── LMConfigurationError
+│   └── LocalModelError          the model cannot be loaded
+│       ├── MissingExtra         the packages of its backend are not installed
+│       ├── MissingModel         there is no model at the path
+│       ├── DoesNotFit           the weights need more memory than is free
+│       └── UnsupportedConstraint  a type cannot be turned into a grammar
+└── ConstraintViolated           a constrained answer is not what its constraint allows
+"""
 
 from __future__ import annotations
 
@@ -10,11 +20,15 @@ class LocalModelError(LMConfigurationError):  # type: ignore[misc]
 
 
 class MissingExtra(LocalModelError):
-    """The packages of this backend are not installed."""
+    """The packages of a backend are not installed; `extra` installs them."""
 
     def __init__(self, extra: str, reason: str) -> None:
-        super().__init__(f"{reason}. Install it with: pip install 'rlm-kernel[{extra}]'")
+        command = f"pip install 'rlm-kernel[{extra}]'"
+        super().__init__(reason if command in reason else f"{reason}. Install it with: {command}")
         self.extra = extra
+
+    def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
+        return type(self), (self.extra, str(self.message))
 
 
 class MissingModel(LocalModelError):
@@ -26,8 +40,8 @@ class DoesNotFit(LocalModelError):
 
 
 class UnsupportedConstraint(LocalModelError):
-    """This type cannot be turned into a grammar."""
+    """A type cannot be turned into a grammar."""
 
 
 class ConstraintViolated(LMError):  # type: ignore[misc]
-    """The backend says it is done, and the text is not what the constraint allows. Never passed on as an answer."""
+    """A constrained answer is not what its constraint allows. It is never returned as an answer."""

@@ -1,7 +1,7 @@
 """The models on this machine: which there are, what they are, and what can run them. Nothing here loads one."""
 
-from .hardware import Backend, backends, choose
-from .memory import free_memory
+from .backend_choice import Backend, backends, choose
+from .hardware import free_memory
 from .model_files import Facts, examine
 from .registry import EMBEDDED, LibraryError, add, entries, locate, remove
 

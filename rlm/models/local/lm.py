@@ -1,29 +1,35 @@
-"""`OutlinesLM`: a dspy language model that runs here, and keeps what it writes inside any type it is given."""
+"""`OutlinesLM`: a dspy language model in this process, whose answers can be constrained to any type."""
 
 from __future__ import annotations
 
 import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import dspy
 from dspy.clients.base_lm import LM_CLASS_STATE_KEY
 from dspy.lm15 import Request
 
+from ..profile import ModelProfile
+from .backend_choice import BackendName
 from .constraints import constraint_of
 from .engine import AsyncLocalEngine, LocalEngine
-from .limits import is_small
-from .load import Backend, Progress, embedded, load
+from .gguf import embedded_gguf
+from .load import Progress, load
+from .model_files import weights_size
 from .outlines_api import DEFAULT_MAX_TOKENS
 from .types import Settings
+
+SMALL = 4_500_000_000
+"""Bytes of weights: a model with fewer is small. Seven billion parameters of four bits have about so many."""
 
 
 class OutlinesLM(dspy.LM):  # type: ignore[misc]
     """A local model for dspy. `lm.model` is the Outlines model over the same weights, callable with any output type.
 
-    `model` is a GGUF file, a folder with MLX weights, or None for the embedded one. A call takes
-    `_outlines_constraint=<type>`; a `response_format` goes the same way.
+    `model` is a GGUF file, a folder with MLX weights, or None for the embedded model. A call takes
+    `_outlines_constraint=<type>` or a `response_format`.
     """
 
     constrains = True
@@ -32,7 +38,7 @@ class OutlinesLM(dspy.LM):  # type: ignore[misc]
         self,
         model: str | Path | None = None,
         *,
-        backend: Backend = "auto",
+        backend: BackendName | Literal["auto"] = "auto",
         max_tokens: int = DEFAULT_MAX_TOKENS,
         temperature: float = 0.0,
         context: int | None = None,
@@ -55,33 +61,40 @@ class OutlinesLM(dspy.LM):  # type: ignore[misc]
             **options,
         )
         self.own_engine = AsyncLocalEngine(engine)
-        self.small = is_small(embedded() if model is None else Path(model).expanduser())
+        weights = embedded_gguf() if model is None else Path(model).expanduser()
+        self.profile = ModelProfile(
+            constrains=True,
+            local=self.local,
+            engine=self.own_engine,
+            small=weights_size(weights) < SMALL,
+            context_window=self.local.context,
+        )
         self._source = None if model is None else str(model)
         self._choice = {"backend": backend, "context": context, "parallel": parallel, "threads": threads}
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **options: Any) -> Any:
-        """Ask the model. `_outlines_constraint` is a type that the answer must be of."""
+        """Call the model. `_outlines_constraint` is a type that the answer must have."""
         prompt, options = _constrained(prompt, options)
         return super().__call__(prompt, messages=messages, **options)
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **options: Any) -> Any:
-        """The same, without stalling the event loop."""
+        """Call the model without blocking the event loop."""
         prompt, options = _constrained(prompt, options)
         return await super().acall(prompt, messages=messages, **options)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> OutlinesLM:
-        """As dspy copies its models, settings and history too; the weights are shared."""
+        """Copy the settings and the history, as dspy does with its models; the weights are shared."""
         shared = (self.local, self._engine_spec, self._async_engine_spec, self.own_engine)
-        memo.update({id(one): one for one in shared})
-        made = memo[id(self)] = type(self).__new__(type(self))
-        made.__setstate__(copy.deepcopy(self.__getstate__(), memo))
-        return made
+        memo.update({id(part): part for part in shared})
+        copied = memo[id(self)] = type(self).__new__(type(self))
+        copied.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return copied
 
     def dump_state(self) -> dict[str, Any]:
-        """What is needed to make this model again: where it is and how it is asked, not the weights."""
-        kind = type(self)
+        """Return what is needed to create this model again: its path and its settings, not the weights."""
+        cls = type(self)
         return {
-            LM_CLASS_STATE_KEY: f"{kind.__module__}.{kind.__qualname__}",
+            LM_CLASS_STATE_KEY: f"{cls.__module__}.{cls.__qualname__}",
             "model": self._source,
             "cache": self.cache,
             **self._choice,
@@ -90,20 +103,20 @@ class OutlinesLM(dspy.LM):  # type: ignore[misc]
 
     @classmethod
     def load_state(cls, state: dict[str, Any], *, allow_custom_lm_class: bool = False) -> OutlinesLM:
-        """The model of a saved state. dspy asks whoever loads the file whether custom classes are trusted."""
+        """Create the model of a saved state. dspy has asked whether custom classes are trusted."""
         return cls(**{name: value for name, value in state.items() if name != LM_CLASS_STATE_KEY})
 
 
 def _constrained(prompt: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The constraint as a response format, which dspy carries to the engine, to its cache key and to its history."""
+    """Replace the constraint by a response format, which dspy passes to the engine, its cache key and its history."""
     if "_outlines_constraint" not in options:
         return prompt, options
     options = dict(options)
     output_type = options.pop("_outlines_constraint")
     if output_type is None:
         return prompt, options
-    wanted = constraint_of(output_type).response_format()
+    response_format = constraint_of(output_type).response_format()
     if isinstance(prompt, Request):
-        return replace(prompt, config=replace(prompt.config, response_format=wanted)), options
-    schema = {key: value for key, value in wanted.items() if key != "type"}
+        return replace(prompt, config=replace(prompt.config, response_format=response_format)), options
+    schema = {key: value for key, value in response_format.items() if key != "type"}
     return prompt, {**options, "response_format": {"type": "json_schema", "json_schema": schema}}

@@ -1,23 +1,23 @@
-"""Finding the weights and the backend for a model, and loading each set of weights once."""
+"""Loading models: the weights, the backend that runs them, and one copy in memory per set of weights."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 from weakref import WeakValueDictionary
 
-from .errors import LocalModelError, MissingExtra, MissingModel
-from .limits import DEFAULT_CONTEXT, check_memory, check_numbers
+from .backend_choice import LLAMA_CPP_PYTHON, XLLAMACPP, BackendName, NotRunnable, check_memory, choose_backend
+from .errors import DoesNotFit, LocalModelError, MissingExtra, MissingModel
+from .gguf import WeightsError, embedded_gguf
+from .limits import DEFAULT_CONTEXT, check_numbers
+from .model_files import Facts, examine
 from .types import LocalModel
 
-Backend = Literal["auto", "mlx", "llamacpp", "transformers"]
 Progress = Callable[[int, int], None]
-"""Told how many bytes of how many have been converted."""
+"""Called with the number of converted bytes and the total."""
 
 _loaded: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
 _lock = threading.Lock()
@@ -25,52 +25,35 @@ _lock = threading.Lock()
 
 def load(
     model: str | Path | None,
-    backend: Backend,
+    backend: BackendName | Literal["auto"],
     *,
     context: int | None,
     parallel: int,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> LocalModel:
-    """The model, loaded if it is not in memory already. None is the embedded model."""
-    from .gguf import WeightsError
-
+    """Return a model, loaded unless it is in memory already; None is the embedded model. Raises `LocalModelError`."""
     check_numbers(context, parallel, threads)
     try:
-        path = embedded() if model is None else Path(model).expanduser().absolute()
+        path = embedded_gguf() if model is None else Path(model).expanduser().absolute()
         if not path.exists():
-            raise MissingModel(f"there is no model at {path}: give a GGUF file or a folder with MLX weights")
-        chosen = choose(path) if backend == "auto" else backend
+            raise MissingModel(f"there is no model at {path}: pass a GGUF file or a folder with MLX weights")
+        facts = examine(path)
+        chosen = choose_backend(facts, backend)
         key = (path, chosen, context, parallel, threads)
         with _lock:
             loaded = _loaded.get(key)
             if loaded is None:
-                loaded = _loaded[key] = _load(path, chosen, context, parallel, threads, progress)
+                loaded = _loaded[key] = _load(facts, chosen, context, parallel, threads, progress)
             return loaded
+    except NotRunnable as error:
+        raise _as_dspy_error(path, error) from error
     except WeightsError as error:
         raise LocalModelError(str(error)) from error
 
 
-def choose(path: Path) -> Backend:
-    """The backend for these weights on this machine, by what they are and by what is installed."""
-    if path.is_dir():
-        return "mlx" if _has("mlx_lm") and _has("mlx") else "transformers"
-    if sys.platform == "darwin" and _has("mlx_lm"):
-        return "mlx"
-    if _has("xllamacpp") or _has("llama_cpp"):
-        return "llamacpp"
-    return "mlx" if _has("mlx_lm") and _has("mlx") else "llamacpp"
-
-
-def embedded() -> Path:
-    """The small model that comes in a package."""
-    from .gguf import embedded_gguf
-
-    return embedded_gguf()
-
-
 def name_of(path: Path, backend: str) -> str:
-    """The model's name, with a fingerprint of its content: what is cached under it was said by these weights."""
+    """Return the name of a model, with a fingerprint of its content, so that cached answers belong to these weights."""
     digest = hashlib.sha256()
     for file in sorted(path.glob("*.safetensors")) + sorted(path.glob("*.json")) if path.is_dir() else [path]:
         with file.open("rb") as content:
@@ -83,65 +66,39 @@ def name_of(path: Path, backend: str) -> str:
 
 
 def _load(
-    path: Path,
-    backend: Backend,
+    facts: Facts,
+    backend: BackendName,
     context: int | None,
     parallel: int,
     threads: int | None,
     progress: Progress | None,
 ) -> LocalModel:
-    name = name_of(path, backend)
-    if path.is_dir() and backend in ("mlx", "transformers"):
-        from .gguf.safetensors import check_weights
-
-        check_weights(path)
+    name = name_of(facts.path, backend)
     if backend == "mlx":
         from .backends.mlx import mlx_model
+        from .gguf import as_mlx
 
-        check_memory(path)  # before it is converted, which takes minutes
-        folder = _mlx_folder(path, progress)
-        check_memory(folder, as_float32=sys.platform == "linux")
-        return mlx_model(folder, name, context)
-    if backend == "llamacpp":
-        if path.is_dir():
-            raise LocalModelError(f"llama.cpp reads a GGUF file; the folder {path} needs mlx or transformers")
-        check_memory(path)
-        return _llama(path, name, context, parallel, threads)
+        if facts.is_gguf:
+            facts = examine(as_mlx(facts.path, progress=progress))
+            check_memory(facts, backend)
+        return mlx_model(facts.path, name, context)
     if backend == "transformers":
         from .backends.transformers import torch_model
 
-        if not path.is_dir():
-            raise LocalModelError(f"transformers reads a folder with safetensors; {path.name} needs mlx or llamacpp")
-        check_memory(path)
-        return torch_model(path, name, context)
-    raise LocalModelError(f"no backend is called {backend!r}: choose mlx, llamacpp or transformers")
-
-
-def _llama(path: Path, name: str, context: int | None, parallel: int, threads: int | None) -> LocalModel:
-    from .gguf.reader import Gguf
-
-    with Gguf(path) as file:
-        trained = int(file.fields.get(f"{file.architecture}.context_length", DEFAULT_CONTEXT))
-    context = min(context or DEFAULT_CONTEXT, trained)
-    # llama-cpp-python shows its logits, which is what forced tokens need. The server batches, which it does not.
-    if _has("llama_cpp") and (parallel == 1 or not _has("xllamacpp")):
+        return torch_model(facts.path, name, context)
+    window = min(context or DEFAULT_CONTEXT, facts.context or DEFAULT_CONTEXT)
+    # llama-cpp-python exposes logits, which forced tokens need; xllamacpp's server batches requests, which it does not.
+    if LLAMA_CPP_PYTHON.installed and (parallel == 1 or not XLLAMACPP.installed):
         from .backends.llama_cpp_python import llama_model
 
-        return llama_model(path, name, context, threads)
+        return llama_model(facts.path, name, window, threads)
     from .backends.llama_server import LlamaServerModel
 
-    return LlamaServerModel(path, name, context, parallel, threads)
+    return LlamaServerModel(facts.path, name, window, parallel, threads)
 
 
-def _mlx_folder(path: Path, progress: Progress | None) -> Path:
-    if path.is_dir():
-        return path
-    if not (_has("mlx") and _has("mlx_lm")):
-        raise MissingExtra("mlx", "an MLX model needs mlx and mlx-lm, which are not installed")
-    from .gguf import as_mlx
-
-    return as_mlx(path, progress=progress)
-
-
-def _has(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None
+def _as_dspy_error(path: Path, error: NotRunnable) -> LocalModelError:
+    reason = f"{path} cannot be run here: {error}"
+    if error.cause == "missing":
+        return MissingExtra(error.extra, reason)
+    return DoesNotFit(reason) if error.cause == "memory" else LocalModelError(reason)

@@ -92,7 +92,7 @@ def test_models_are_added_listed_and_forgotten(rlm_main: Any, model_file: Path) 
     [
         (("add", "x", "none.gguf"), "there is no file or folder"),
         (("add", "x", "text.gguf"), "is no GGUF file"),
-        (("add", "x", "folder"), "is no folder of a model"),
+        (("add", "x", "folder"), "is not a model folder"),
         (("add", "x"), "Give the path"),
         (("add", "a/b", "text.gguf"), "cannot be a name"),
         (("add", "embedded", "text.gguf"), "take another name"),
@@ -162,11 +162,11 @@ def test_doctor_says_what_can_be_run_here(rlm_main: Any) -> None:
     assert "billion weights" in checks["memory"]["detail"]
 
 
-def test_our_choice_of_a_backend_is_the_one_that_loads_it() -> None:
-    from rlm.models.local.load import choose
+def test_the_backend_that_is_listed_is_the_one_that_loads_the_model() -> None:
+    from rlm.models import OutlinesLM
 
     backend, _ = library.choose(library.examine(embedded_gguf()))
-    assert backend == choose(embedded_gguf())
+    assert OutlinesLM().local.backend == backend
 
 
 @pytest.mark.xdist_group("mlx")
@@ -277,13 +277,9 @@ def test_a_model_that_does_not_fit_is_not_converted_for_the_backend_that_is_aske
 
 
 def test_a_backend_that_is_not_installed_comes_with_its_extra(
-    rlm_main: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rlm_main: Any, tmp_path: Path, hide_packages: Any
 ) -> None:
-    from rlm.models.local import hardware
-
-    real = hardware.importlib.util.find_spec
-    hide = {"mlx", "mlx.core", "mlx_lm"}
-    monkeypatch.setattr(hardware.importlib.util, "find_spec", lambda name, *a: None if name in hide else real(name, *a))
+    hide_packages("mlx", "mlx_lm")
     written(tmp_path, "{main: {model: local/embedded, backend: mlx}}")
     code, _, err = rlm_main("run", "task.yaml")
     assert code == exit_codes.ENVIRONMENT

@@ -11,6 +11,7 @@ import pytest
 from rlm.budgets import FallbackTrigger
 from rlm.models.local.constraint_check import allows
 from rlm.models.local.constraints import Constraint, from_response_format
+from rlm.models.profile import ModelProfile
 from rlm.models.scripted import AsyncScriptedEngine, ScriptedEngine
 from rlm.repl.conversation import Conversation
 from rlm.repl.hints.grounding import NOTHING, next_submit, nothing_found, own_data, repeated
@@ -31,6 +32,7 @@ class Held(dspy.LM):
     """A scripted model that takes constraints, as one that runs here does. What it was held to is in the requests."""
 
     constrains = True
+    profile = ModelProfile(constrains=True)
 
     def __init__(self, *replies):
         self.script = ScriptedEngine(list(replies))

@@ -13,7 +13,7 @@ from ..chat_template import begun, plainer, untemplated
 from ..decoding import Pick, Reader
 from ..errors import LocalModelError, MissingExtra
 from ..generator import Loaded, TokenModel
-from ..limits import threads as usual_threads
+from ..hardware import default_threads
 from ..sampling import numpy_picker
 from ..types import Settings, Turns
 
@@ -25,7 +25,7 @@ def llama_model(file: Path, name: str, context: int, threads: int | None = None)
         import outlines  # noqa: F401
     except ImportError as error:
         raise MissingExtra("llamacpp", f"a GGUF file needs {error.name}, which is not installed") from error
-    return TokenModel(name, "llamacpp", lambda model: _load(model, file, context, threads or usual_threads()))
+    return TokenModel(name, "llamacpp", lambda model: _load(model, file, context, threads or default_threads()))
 
 
 class LlamaReader(Reader):

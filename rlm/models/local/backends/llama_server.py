@@ -22,8 +22,8 @@ from ..constraint_check import byte_matcher
 from ..constraints import Constraint
 from ..errors import LocalModelError, MissingExtra
 from ..grammar import lark_text
+from ..hardware import default_threads
 from ..limits import check_context, room_for
-from ..limits import threads as usual_threads
 from ..outlines_api import NamedModel
 from ..types import Generated, Say, Settings, Timings, Turns
 from ..worker import Worker
@@ -45,7 +45,8 @@ class LlamaServerModel:
         self._worker = Worker(name, parallel)
         # The server also listens on a port of the loopback interface. Nobody is told this key, so nobody else uses it.
         self._key = secrets.token_hex(32)
-        self._server = self._worker.run(lambda: _serve(file, context, parallel, threads or usual_threads(), self._key))
+        threads = threads or default_threads()
+        self._server = self._worker.run(lambda: _serve(file, context, parallel, threads, self._key))
 
     def submit(
         self, turns: Turns | str, settings: Settings, constraint: Constraint | None = None, say: Say | None = None

@@ -14,7 +14,7 @@ import mlx.nn as nn
 import numpy as np
 from mlx.utils import tree_flatten, tree_map
 
-from ..limits import threads
+from ..hardware import default_threads
 
 
 class CpuLinear(nn.Module):  # type: ignore[misc]
@@ -78,14 +78,14 @@ def _quicker(layer: Any) -> Any:
 
 
 def calm() -> AbstractContextManager[Any]:
-    """Keeps NumPy to `threads()` while a model computes."""
+    """Limit NumPy to `default_threads()` while a model computes."""
     try:
         from threadpoolctl import threadpool_limits
     except ImportError:
         return nullcontext()
     if has_gpu():
         return nullcontext()
-    limit: AbstractContextManager[Any] = threadpool_limits(threads(), user_api="blas")
+    limit: AbstractContextManager[Any] = threadpool_limits(default_threads(), user_api="blas")
     return limit
 
 

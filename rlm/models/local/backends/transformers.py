@@ -10,7 +10,8 @@ from typing import Any
 from ..decoding import Pick, Reader
 from ..errors import LocalModelError, MissingExtra
 from ..generator import Loaded, TokenModel
-from ..limits import DEFAULT_CONTEXT, threads
+from ..hardware import default_threads
+from ..limits import DEFAULT_CONTEXT
 from ..sampling import numpy_picker
 from ..types import Settings
 
@@ -29,11 +30,11 @@ def torch_model(folder: Path, name: str, context: int | None = None) -> TokenMod
 
 @contextmanager
 def _calm() -> Iterator[None]:
-    """Keeps PyTorch to `threads()` while a model computes."""
+    """Limit PyTorch to `default_threads()` while a model computes."""
     import torch
 
     usual = torch.get_num_threads()
-    torch.set_num_threads(threads())
+    torch.set_num_threads(default_threads())
     try:
         yield
     finally:

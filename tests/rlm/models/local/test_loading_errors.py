@@ -32,29 +32,25 @@ def test_a_model_that_does_not_fit_is_neither_loaded_nor_converted(
     backend: Any, huge: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RLM_HOME", str(tmp_path / "home"))
-    with pytest.raises(DoesNotFit, match=r"huge\.gguf needs about 1000\.\d GB of memory and .* GB are free.*smaller"):
+    with pytest.raises(DoesNotFit, match=r"huge\.gguf .* needs about 1000\.\d GB of memory and .* are free.*smaller"):
         OutlinesLM(huge, backend=backend)
     assert not (tmp_path / "home").exists()
 
 
-def test_a_missing_torch_comes_with_the_command(tmp_path: Path) -> None:
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        with pytest.raises(MissingExtra, match=r"needs torch.*pip install 'rlm-kernel\[transformers\]'"):
-            OutlinesLM(tmp_path, backend="transformers")
-    else:
-        with pytest.raises(LocalModelError, match="is not a model that transformers can load"):
-            OutlinesLM(tmp_path, backend="transformers")
+def test_a_missing_torch_comes_with_the_command(tmp_path: Path, hide_packages: Any) -> None:
+    hide_packages("torch")
+    folder = _folder(tmp_path / "tf", _weights({"a": TENSOR}, 8))
+    with pytest.raises(MissingExtra, match=r"pip install 'rlm-kernel\[transformers\]'"):
+        OutlinesLM(folder, backend="transformers")
 
 
 @pytest.mark.parametrize(
     ("weights", "backend", "said"),
     [
-        ("file", "transformers", "a.gguf needs mlx or llamacpp"),
-        ("folder", "llamacpp", "reads a GGUF file; the folder .* needs mlx or transformers"),
-        ("file", "mxl", "no backend is called 'mxl': choose mlx, llamacpp or transformers"),
-        ("folder", "mlx", "is not a model that mlx-lm can load: .*config.json"),
+        ("file", "transformers", "transformers does not read it; it needs llamacpp or mlx"),
+        ("folder", "llamacpp", "llamacpp does not read it; it needs mlx or transformers"),
+        ("file", "mxl", "no backend is called 'mxl': choose llamacpp or mlx"),
+        ("empty folder", "mlx", "is not a model folder: it has no config.json, tokenizer.json, "),
         ("text", "llamacpp", "is no GGUF file"),
         ("text", "mlx", "is no GGUF file"),
         ("empty", "auto", "is empty"),
@@ -63,6 +59,8 @@ def test_a_missing_torch_comes_with_the_command(tmp_path: Path) -> None:
 def test_what_is_wrong_with_the_weights_is_said(tmp_path: Path, weights: str, backend: Any, said: str) -> None:
     path = tmp_path / "a.gguf"
     if weights == "folder":
+        _folder(path, _weights({"a": TENSOR}, 8))
+    elif weights == "empty folder":
         path.mkdir()
     elif weights == "file":
         shutil.copyfile(embedded_gguf(), path)
