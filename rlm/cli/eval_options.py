@@ -1,4 +1,4 @@
-"""What the commands of `rlm eval` share: lengths, names of suites and logs, and completing them."""
+"""Parameter types of `rlm eval`: lengths, suites and logs, with their completion."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class LengthsType(click.ParamType):  # type: ignore[type-arg]
     name = "lengths"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """The lengths, each once."""
+        """Return the lengths, each once."""
         if isinstance(value, tuple):
             return value
         from ..evals.suites import LONGEST, SHORTEST
 
-        made: dict[int, None] = {}
+        lengths: dict[int, None] = {}
         for part in str(value).split(","):
-            found = _LENGTH.fullmatch(part.strip())
-            if found is None:
-                self.fail(f"{part.strip()!r} is no length; one is a number of characters such as 64k or 1M", param, ctx)
-            length = round(float(found[1]) * _UNITS[found[2].lower()])
+            match = _LENGTH.fullmatch(part.strip())
+            if match is None:
+                self.fail(f"{part.strip()!r} is not a length, a number of characters such as 64k or 1M", param, ctx)
+            length = round(float(match[1]) * _UNITS[match[2].lower()])
             if not SHORTEST <= length <= LONGEST:
                 self.fail(f"{length:,} is not between {SHORTEST:,} and {LONGEST:,} characters", param, ctx)
-            made[length] = None
-        return tuple(made)
+            lengths[length] = None
+        return tuple(lengths)
 
 
 class SuitesType(click.ParamType):  # type: ignore[type-arg]
@@ -45,7 +45,7 @@ class SuitesType(click.ParamType):  # type: ignore[type-arg]
     name = "suites"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """The names, each once; `all` is every suite."""
+        """Return the names, each once; `all` is every suite."""
         if isinstance(value, tuple):
             return value
         from ..evals.config import is_file
@@ -53,8 +53,8 @@ class SuitesType(click.ParamType):  # type: ignore[type-arg]
         from ..tasks.errors import suggestion
 
         parts = [part.strip() for part in str(value).split(",")]
-        made = tuple(dict.fromkeys(name for part in parts for name in (SUITES if part == "all" else [part])))
-        for name in made:
+        names = tuple(dict.fromkeys(name for part in parts for name in (SUITES if part == "all" else [part])))
+        for name in names:
             if is_file(name) and Path(name).is_dir():
                 self.fail(f"{name} is a directory; a suite of your own is a .jsonl file", param, ctx)
             if is_file(name) and not Path(name).is_file():
@@ -62,10 +62,10 @@ class SuitesType(click.ParamType):  # type: ignore[type-arg]
             if not is_file(name) and name not in SUITES:
                 near = suggestion(name, SUITES)
                 self.fail(f"there is no suite {name!r}{near}\nA suite of your own is a .jsonl file.", param, ctx)
-        return made
+        return names
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Names of suites; else files."""
+        """Complete names of suites, or files."""
         from ..evals.suites import SUITES
 
         before, comma, last = incomplete.rpartition(",")
@@ -75,12 +75,12 @@ class SuitesType(click.ParamType):  # type: ignore[type-arg]
 
 
 class LogType(click.ParamType):  # type: ignore[type-arg]
-    """A log: its directory, or how the name of one in the usual place begins."""
+    """A log: its directory, or the first characters of a name in the default folder."""
 
     name = "log"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Its directory."""
+        """Return its directory."""
         from ..evals.log import LogError, find_log
 
         try:
@@ -89,7 +89,7 @@ class LogType(click.ParamType):  # type: ignore[type-arg]
             self.fail(f"{error}. `rlm eval list --logs` lists them", param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Logs in the usual place; else directories."""
+        """Complete logs in the default folder, or directories."""
         from ..evals.log import known_logs
 
         found = [CompletionItem(one.name) for one in known_logs() if one.name.startswith(incomplete)]
@@ -97,7 +97,7 @@ class LogType(click.ParamType):  # type: ignore[type-arg]
 
 
 def read(folder: Path) -> EvalLog:
-    """A log, or a usage error that says what is wrong with it."""
+    """Return a log, or raise a usage error."""
     from ..evals.log import LogError, read_log
 
     try:

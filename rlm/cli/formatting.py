@@ -1,4 +1,4 @@
-"""Things in words, for people: text without control characters, durations, counts, values, tasks."""
+"""Text for people: without control characters, shortened; durations, sizes, counts, values, tasks."""
 
 from __future__ import annotations
 
@@ -15,19 +15,28 @@ if TYPE_CHECKING:
 
 
 def one_line(text: str, width: int = 80) -> str:
-    """A text in one line of at most so many characters."""
+    """Return a text as one line of at most `width` characters."""
     line = " ".join(clean(text[: 20 * width]).split())
     return shorten(line + "…" if len(text) > 20 * width else line, width)
 
 
 def last_line(text: str, width: int = 80) -> str:
-    """The last line of a text that says anything."""
+    """Return the last line of a text that is not empty."""
     lines = [line for line in text[-20 * width :].splitlines() if line.strip()]
     return one_line(lines[-1], width) if lines else ""
 
 
+def middle_cut(text: str, most: int, width: int = 400) -> str:
+    """Return the first and the last lines of a text, `most` together, each of at most `width` characters."""
+    lines = [shorten(line, width) for line in clean(text[:100_000]).splitlines()]
+    if len(lines) <= most:
+        return "\n".join(lines)
+    left_out = text.count("\n") + 1 - most
+    return "\n".join([*lines[: most // 2], f"[… {count(left_out, 'line')} …]", *lines[-(most - most // 2) :]])
+
+
 def duration(seconds: float) -> str:
-    """`0.4 s`, `12 s`, `2:05`, `1:02:05`."""
+    """Return a duration: `0.4 s`, `12 s`, `2:05`, `1:02:05`."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     if seconds < 59.5:
@@ -38,17 +47,24 @@ def duration(seconds: float) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """`1 call`, `1,200 calls`."""
+    """Return a number with its noun: `1 call`, `1,200 calls`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def money(cost_usd: float) -> str:
-    """`$1.20`, `$0.0042`."""
+    """Return a cost: `$1.20`, `$0.0042`."""
     return f"${cost_usd:.2f}" if cost_usd >= 1 else f"${cost_usd:.4f}"
 
 
+def size_text(size: int) -> str:
+    """Return a number of bytes with a decimal unit: `1.2 MB` is 1,200,000 bytes, as `parse_size` reads it."""
+    from pydantic import ByteSize
+
+    return ByteSize(size).human_readable(decimal=True, separator=" ")
+
+
 def value_text(value: Any) -> str:
-    """An output as people read it: text as it is, everything else as JSON."""
+    """Return an output for people: text as it is, everything else as JSON."""
     if isinstance(value, str):
         return clean(value)
     short = json.dumps(value, ensure_ascii=False)
@@ -56,7 +72,7 @@ def value_text(value: Any) -> str:
 
 
 def usage_text(usage: Usage, iterations: int | None = None) -> str:
-    """What a run used, in one line."""
+    """Return the usage of a run in one line."""
     parts = [] if iterations is None else [count(iterations, "iteration")]
     parts.append(count(usage.llm_calls, "LLM call") + " from the code")
     if usage.tokens:
@@ -69,33 +85,33 @@ def usage_text(usage: Usage, iterations: int | None = None) -> str:
     return " · ".join([*parts, duration(usage.seconds)])
 
 
-def facts_of(one: Iteration) -> str:
-    """`3 lines, 1 call, 0.4 s`."""
-    if not one.code:
+def facts_of(iteration: Iteration) -> str:
+    """Return the facts of an iteration: `3 lines, 1 call, 0.4 s`."""
+    if not iteration.code:
         return "no code"
-    calls = f", {count(len(one.calls), 'call')}" if one.calls else ""
-    return f"{count(len(one.code.splitlines()), 'line')}{calls}, {duration(one.seconds)}"
+    calls = f", {count(len(iteration.calls), 'call')}" if iteration.calls else ""
+    return f"{count(len(iteration.code.splitlines()), 'line')}{calls}, {duration(iteration.seconds)}"
 
 
 def signature_text(task: Task) -> str:
-    """`doc: str -> answer: int`."""
-    sides = (", ".join(f"{one.name}: {one.type_text}" for one in side) for side in _sides(task))
-    return " -> ".join(sides)
+    """Return the signature of a task: `doc: str -> answer: int`."""
+    sides = (task.signature.inputs, task.signature.outputs)
+    return " -> ".join(", ".join(f"{field.name}: {field.type_text}" for field in side) for side in sides)
 
 
 def inputs_text(task: Task) -> str:
-    """`doc (48,211 characters), n (5)`."""
-    return ", ".join(f"{name} ({_size(value)})" for name, value in task.inputs.items()) or "none"
+    """Return the inputs of a task: `doc (48,211 characters), n (5)`."""
+    return ", ".join(f"{name} ({_input_text(value)})" for name, value in task.inputs.items()) or "none"
 
 
 def models_text(task: Task) -> str:
-    """Which model does what; a script is called a script."""
+    """Return the models of a task and their roles."""
     main = task.models.main
     return ", ".join([str(main), *(f"{role} {spec}" for role, spec in task.asked.items() if spec != main)])
 
 
 def script_notice(task: Task) -> str | None:
-    """What has to be said where there is no model."""
+    """Return the notice that replies are scripted; None where every model is a real one."""
     roles = task.asked
     scripts = {role: spec.scripted.name for role, spec in roles.items() if spec.scripted is not None}
     if not scripts:
@@ -104,25 +120,20 @@ def script_notice(task: Task) -> str | None:
     if len(scripts) == len(roles):
         return f"The model is scripted: its replies were written in advance ({names}). No model is asked."
     asked = ", ".join(f"{role} is {spec}" for role, spec in roles.items() if role not in scripts)
-    return f"Partly scripted: what {' and '.join(scripts)} say was written in advance ({names}). A real model: {asked}."
+    return f"Partly scripted: {' and '.join(scripts)} replies were written in advance ({names}). A real model: {asked}."
 
 
 def summary(task: Task) -> str:
-    """A task in one line."""
+    """Return a task in one line."""
     limits = task.trigger
     budget = f"at most {count(limits.max_iterations, 'iteration')}, {duration(limits.max_duration)}"
     return f"{signature_text(task)}; {models_text(task)}; {budget}"
 
 
-def _sides(task: Task) -> tuple[Any, Any]:
-    return task.signature.inputs, task.signature.outputs
-
-
-def _size(value: Any) -> str:
+def _input_text(value: Any) -> str:
     if isinstance(value, str):
-        return (
-            count(len(value), "character") if len(value) > 40 else one_line(json.dumps(value, ensure_ascii=False), 44)
-        )
+        short = len(value) <= 40
+        return one_line(json.dumps(value, ensure_ascii=False), 44) if short else count(len(value), "character")
     if isinstance(value, list | tuple | set | dict):
         return count(len(value), "item")
     return one_line(str(value), 40)

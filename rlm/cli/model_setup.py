@@ -1,4 +1,4 @@
-"""Making a local model ready to be loaded: it is there, something here runs it, and it is in the form it is run in."""
+"""Preparation of a local model: choose a backend that runs it, and convert it where the backend needs that."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .exit_codes import EnvironmentProblem
+from .formatting import size_text
 
 
 def prepare(weights: Path | None, backend: str | None = None) -> str:
-    """The backend that will run a model. What has to be converted is converted now; standard error shows the progress.
+    """Return the backend that will run a model, and convert the weights if needed, with progress on standard error.
 
-    None is the embedded model. `EnvironmentProblem` or `WeightsError` where it cannot be run here.
+    `weights` of None is the embedded model. Raise `EnvironmentProblem` or `WeightsError` where it cannot run here.
     """
     from ..models.local.gguf import as_mlx, embedded_gguf
     from ..models.local.library import choose, examine
@@ -31,7 +32,7 @@ def prepare(weights: Path | None, backend: str | None = None) -> str:
 
 @contextmanager
 def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar in a terminal, one line elsewhere; nothing at all unless there is something to do."""
+    """Yield a function that reports bytes done and in all: a bar on a terminal, one line elsewhere."""
     if not sys.stderr.isatty():
         yield _line(what)
         return
@@ -47,6 +48,6 @@ def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
 def _line(what: str) -> Callable[[int, int], None]:
     def say(done: int, total: int) -> None:
         if done == 0:
-            print(f"{what} ({total / 1e6:,.0f} MB)...", file=sys.stderr, flush=True)  # noqa: T201
+            print(f"{what} ({size_text(total)})...", file=sys.stderr, flush=True)  # noqa: T201
 
     return say

@@ -1,4 +1,4 @@
-"""Trying a local model out: loaded, asked one thing freely and one within a type, and measured."""
+"""A trial of a local model: load it, ask it without and with constraints, and measure both."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _WORDS = Literal["hammer", "apple", "bicycle"]
 
 
 def try_model(path: Path, backend: str) -> dict[str, Any]:
-    """Load a model, ask it, and say what came of it, in plain values."""
+    """Load a model, ask it, and return answers and measurements as plain values."""
     chosen = prepare(path, backend)
-    before, began = _memory(), time.perf_counter()
+    before, started = _memory(), time.perf_counter()
     from ..models import OutlinesLM
 
     imported = time.perf_counter()
@@ -30,7 +30,7 @@ def try_model(path: Path, backend: str) -> dict[str, Any]:
     return {
         "path": str(path),
         "backend": chosen,
-        "import_seconds": round(imported - began, 2),
+        "import_seconds": round(imported - started, 2),
         "load_seconds": round(loaded - imported, 2),
         "memory_mb": round((after - before) / 1e6) if before is not None and after is not None else None,
         "free": free,
@@ -39,7 +39,7 @@ def try_model(path: Path, backend: str) -> dict[str, Any]:
 
 
 def as_lines(name: str, trial: dict[str, Any]) -> str:
-    """The same for a person."""
+    """Render a trial for people."""
     free, constrained = trial["free"], trial["constrained"]
     memory = f", {trial['memory_mb']:,} MB of memory" if trial["memory_mb"] is not None else ""
     lines = [
@@ -52,19 +52,19 @@ def as_lines(name: str, trial: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _speed(asked: dict[str, Any]) -> str:
-    read, written = asked["tokens_in"], asked["tokens_out"]
-    rate = f", {asked['tokens_per_second']:.1f} tokens/s written" if asked["tokens_per_second"] else ""
-    return f"{read} tokens read, {written} written in {asked['seconds']:.2f} s{rate}"
+def _speed(answer: dict[str, Any]) -> str:
+    read, written = answer["tokens_in"], answer["tokens_out"]
+    rate = f", {answer['tokens_per_second']:.1f} tokens/s written" if answer["tokens_per_second"] else ""
+    return f"{read} tokens read, {written} written in {answer['seconds']:.2f} s{rate}"
 
 
 def _ask(lm: Any, prompt: str, max_tokens: int, **options: Any) -> dict[str, Any]:
     from dspy.lm15 import Config, Message, Request
 
     config = Config(max_tokens=max_tokens, temperature=0.0)
-    began = time.perf_counter()
+    started = time.perf_counter()
     response = lm(Request(model=lm.local.name, messages=(Message.user(prompt),), config=config), **options)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - started
     usage, details = response.usage, response.provider_data or {}
     decode = details.get("timings", {}).get("decode")
     written = usage.output_tokens or 0
@@ -74,18 +74,18 @@ def _ask(lm: Any, prompt: str, max_tokens: int, **options: Any) -> dict[str, Any
         "tokens_in": usage.input_tokens or 0,
         "tokens_out": written,
         "seconds": round(seconds, 3),
-        # Of a handful of forced tokens no speed can be told.
+        # A few forced tokens are too little to measure a rate.
         "tokens_per_second": round(written / decode, 1) if decode and written > 5 else None,
     }
 
 
 def _memory() -> int | None:
-    """Bytes of this process in memory."""
+    """Return the resident memory of this process in bytes."""
     try:
         import resource
 
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         return pages * resource.getpagesize()
     except OSError:
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most * 1024
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024

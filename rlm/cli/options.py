@@ -1,4 +1,4 @@
-"""Options that `run` and `check` share: what the command line says in place of the file."""
+"""Options that several commands share: inputs, models and budgets in place of those of the task file, and the cache."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class NumberRange(click.FloatRange):
-    """A number between bounds. Not `nan`, which is beyond no bound since it compares with nothing; nor `inf`."""
+    """A finite number between bounds: `nan` passes every comparison with a bound, and `inf` is none to count with."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number."""
+        """Return the number."""
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
-            self.fail(f"{value!r} is no number that can be used here; give one such as 0.5", param, ctx)
+            self.fail(f"{value!r} is no number that can be used here; write one such as 0.5", param, ctx)
         return number
 
 
@@ -53,20 +53,18 @@ _MODELS = (
 
 
 def ending_options(function: F) -> F:
-    """How a run is shown and judged."""
+    """Add the options of how a run is shown, and which endings count as an answer."""
     for option in (
-        click.option("-q", "--quiet", is_flag=True, help="No progress, only the ending."),
+        click.option("-q", "--quiet", is_flag=True, help="Print no progress, only the ending."),
         click.option("--strict", is_flag=True, help="An extracted answer is no answer: exit code 1."),
-        click.option(
-            "--json", "as_json", is_flag=True, help="One JSON object on standard output, and nothing else there."
-        ),
+        click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output, and nothing else."),
     ):
         function = option(function)
     return function
 
 
 def change_options(function: F) -> F:
-    """Models and budgets in place of those of the file."""
+    """Add the options for models and budgets in place of those of the file."""
     for name, kind, text in reversed(_BUDGET):
         flag = "--" + name.replace("_", "-")
         function = click.option(flag, type=kind, metavar=_METAVARS.get(name, "N"), help=text)(function)
@@ -76,7 +74,7 @@ def change_options(function: F) -> F:
 
 
 def task_options(function: F) -> F:
-    """The task file, and everything of it that can be said otherwise."""
+    """Add the task file, and the options that replace parts of it."""
     function = change_options(function)
     function = click.option(
         "-i",
@@ -84,32 +82,37 @@ def task_options(function: F) -> F:
         "inputs",
         multiple=True,
         metavar="NAME=VALUE",
-        callback=_pairs,
+        callback=_inputs,
         help="An input: text (or JSON, where the signature asks for it), @FILE, or @- for standard input. Repeatable.",
     )(function)
     return click.argument(
-        "task_file", nargs=-1, required=True, type=click.Path(dir_okay=False), metavar="TASK.YAML", callback=_only_one
+        "task_file",
+        nargs=-1,
+        required=True,
+        type=click.Path(dir_okay=False),
+        metavar="TASK.YAML",
+        callback=_single_file,
     )(function)
 
 
-def _only_one(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> str:
-    if len(given) > 1:
-        raise click.UsageError(f"{len(given)} files were given; one task is run at a time. For many: rlm batch *.yaml")
-    return given[0]
+def _single_file(context: click.Context, parameter: click.Parameter, files: tuple[str, ...]) -> str:
+    if len(files) > 1:
+        raise click.UsageError(f"{len(files)} files were given; this runs one task. For many: rlm batch *.yaml")
+    return files[0]
 
 
 def cache_option(function: F) -> F:
-    """Whether answers of models are taken from disk, and put there."""
+    """Add the option for the response cache."""
     return click.option(
         "--cache",
         type=click.Choice(["off", "read", "read-write"]),
-        help="Answers of models that were given before, by what was asked. Off unless told.",
+        help="Reuse responses of models to equal requests. Off by default.",
     )(function)
 
 
 @contextlib.contextmanager
 def cached(mode: Any) -> Iterator[None]:
-    """Ask models with the cache as it was said; as ever where nothing was said."""
+    """Ask models with the response cache in this mode; leave the settings alone where it is None."""
     if mode is None:
         yield
         return
@@ -120,23 +123,23 @@ def cached(mode: Any) -> Iterator[None]:
 
 
 def overrides(options: Mapping[str, Any]) -> Overrides:
-    """What was said, for `rlm.tasks.load`."""
+    """Return the options as the overrides that `rlm.tasks.load` takes."""
     from ..tasks import Overrides
 
     return Overrides(
         inputs=options.get("inputs") or {},
-        models={role: options[name] for name, role, _ in _MODELS if options[name]},
-        budget={name: options[name] for name, _, _ in _BUDGET if options[name] is not None},
+        models={role: options[name] for name, role, _ in _MODELS if options.get(name)},
+        budget={name: options[name] for name, _, _ in _BUDGET if options.get(name) is not None},
     )
 
 
-def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    made: dict[str, str] = {}
+def _inputs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    inputs: dict[str, str] = {}
     for value in values:
         name, equals, text = value.partition("=")
         if not equals or not name.isidentifier():
             raise click.BadParameter(f"{value[:60]!r} is not NAME=VALUE, as in -i doc=@report.txt", ctx, param)
-        if name in made:
+        if name in inputs:
             raise click.BadParameter(f"{name!r} is given twice", ctx, param)
-        made[name] = text
-    return made
+        inputs[name] = text
+    return inputs

@@ -57,26 +57,16 @@ def _view(state: Any, quiet: bool) -> View:
 def _print(outcome: Outcome, task: Task, output: Any, as_json: bool) -> None:
     import json
 
-    from .console import safe_json
+    from .console import print_json, print_page
 
     if as_json:
-        indent = 2 if output.isatty() else None
-        text = outcome.result.to_json()
-        output.write(
-            safe_json(json.dumps(json.loads(text), indent=indent, ensure_ascii=False) if indent else text) + "\n"
-        )
+        print_json(json.loads(outcome.result.to_json()), output, indent=2 if output.isatty() else None)
         return
-    from rich.console import Console
-
     from .formatting import script_notice
-    from .pages.result import show
+    from .pages.result import result_page
 
-    console = Console(file=output, highlight=False)
-    if not console.is_terminal:
-        console.width = 120
-    with console.capture() as captured:
-        show(console, outcome.result, iterations=len(outcome.state.iterations), notice=script_notice(task))
-    output.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
+    page = result_page(outcome.result, iterations=len(outcome.state.iterations), notice=script_notice(task))
+    print_page(page, output)
 
 
 def _code(outcome: Outcome, strict: bool) -> int:

@@ -9,12 +9,12 @@ import click
 from ..options import overrides, task_options
 
 
-@click.command("check", short_help="Say what is wrong with a task file, without running it.")
+@click.command("check", short_help="Find the mistakes in a task file, without running it.")
 @task_options
 def command(task_file: str, **options: Any) -> None:
-    """Say what is wrong with a task file, all of it at once, with line, column and the fix.
+    """Report every mistake in a task file at once, with line, column and the fix.
 
-    No model is asked and no code runs, but for the module of a signature class, which is imported.
+    No model is asked and no code runs, except that the module of a signature class is imported.
     Files that are inputs are read; standard input is not.
 
     \b

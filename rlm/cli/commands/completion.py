@@ -1,4 +1,4 @@
-"""`rlm completion`: the script that makes a shell complete commands, options and files."""
+"""`rlm completion`: the script with which a shell completes commands, options and files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(_SHELLS))
 @click.pass_context
 def command(ctx: click.Context, /, shell: str) -> None:
-    """Print the script that makes a shell complete commands, options and files.
+    """Print the script with which a shell completes commands, options and files.
 
     \b
     Example:
@@ -23,5 +23,5 @@ def command(ctx: click.Context, /, shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None
     script = kind(ctx.find_root().command, {}, "rlm", "_RLM_COMPLETE")
-    # Not `source()`: for bash, that starts a shell to ask for its version.
+    # Not `source()`: for bash, that starts a shell to read its version.
     click.echo(script.source_template % script.source_vars())

@@ -1,4 +1,4 @@
-"""`rlm doctor`: what works on this machine. The sandbox's own findings, and what models need besides."""
+"""`rlm doctor`: what works on this machine: the checks of the sandbox, and those of models."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 import click
 
 from .. import exit_codes, preflight
+from ..formatting import size_text
 
 if TYPE_CHECKING:
     from sandbox.doctor import Check
 
 
-@click.command("doctor", short_help="Say what works on this machine, and how to get the rest.")
+@click.command("doctor", short_help="Check what works on this machine, and how to get the rest.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 @click.pass_context
 def command(ctx: click.Context, /, as_json: bool) -> None:
-    """Say which isolation runs here, whether models can be asked, and how to get what is missing.
+    """Check which isolation works here and whether models can be asked, and print how to get what is missing.
 
     Exit code 4: code cannot be run safely here. Keys are named, never shown.
 
@@ -54,8 +55,8 @@ def _for_models() -> tuple[Check, ...]:
     if names:
         keys = Check("API keys", True, f"set: {', '.join(names)} (values are not read here)")
     else:
-        advice = "export OPENAI_API_KEY=..., or the variable of your provider; scripted tasks need none"
-        keys = Check("API keys", False, "no variable is set that looks like one", advice)
+        advice = "export OPENAI_API_KEY=..., or the variable of your provider; local and scripted models need none"
+        keys = Check("API keys", False, "no variable that looks like a key is set", advice)
     return dspy, keys, *_for_local_models()
 
 
@@ -65,15 +66,13 @@ def _for_local_models() -> tuple[Check, ...]:
     from ...models.local.gguf import WeightsError, embedded_gguf
     from ...models.local.library import backends, choose, examine, free_memory
 
-    found = [backend for backend in backends() if backend.installed]
-    if found:
-        names = ", ".join(f"{backend.package} {backend.version}" for backend in found)
+    installed = [backend for backend in backends() if backend.installed]
+    if installed:
+        names = ", ".join(f"{backend.package} {backend.version}" for backend in installed)
         local = Check("local models", True, f"run with {names}")
     else:
         extra = "mlx" if sys.platform == "darwin" else "llamacpp"
-        local = Check(
-            "local models", False, "nothing is installed that runs them", f"pip install 'rlm-kernel[{extra}]'"
-        )
+        local = Check("local models", False, "no backend for them is installed", f"pip install 'rlm-kernel[{extra}]'")
     try:
         path = embedded_gguf()
         backend, problem = choose(examine(path))
@@ -86,11 +85,11 @@ def _for_local_models() -> tuple[Check, ...]:
     free = free_memory()
     if free is None:
         return local, embedded
-    room = Check("memory", True, f"{free / 1e9:.1f} GB free: models up to about {_billions(free)} at 4 bits a weight")
+    room = Check("memory", True, f"{size_text(free)} free: models up to about {_weights_text(free)} at 4 bits a weight")
     return local, embedded, room
 
 
-def _billions(free: int) -> str:
-    """How many weights fit: 0.6 bytes each with their scales, and a fifth of the memory is left for everything else."""
+def _weights_text(free: int) -> str:
+    """Return how many weights fit: 0.6 bytes each with their scales, with a fifth of the memory left over."""
     weights = max(0.0, free * 0.8 - 0.5e9) / 0.6 / 1e9
     return f"{weights:.0f} billion weights" if weights >= 2 else f"{weights:.1f} billion weights"

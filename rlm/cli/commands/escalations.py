@@ -1,16 +1,16 @@
-"""`rlm escalations`: runs whose plans were all rejected. Listed, shown, answered; and the check by itself."""
+"""`rlm escalations`: runs whose plans were all rejected, listed, shown and answered; and the check alone."""
 
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from .. import exit_codes
-from ..escalation_logs import approvable, escalations, find, guarded, is_of, open_logs, own_answer
+from ..command_group import CommandGroup
+from ..escalation_logs import escalations, find_escalation, open_logs, operator_outputs, plan_to_approve, read, same_set
 
 if TYPE_CHECKING:
     from ...plans.operator import Choice
@@ -19,15 +19,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _logs_option(function: F) -> F:
-    text = "The folder of the logs; `plans` in rlm's own folder, unless told."
+    text = "The folder of the logs. Default: `plans` in rlm's data folder."
     return click.option("--logs", type=click.Path(file_okay=False), metavar="FOLDER", help=text)(function)
 
 
-@click.group("escalations", short_help="Look at runs whose plans were all rejected, and answer.")
+@click.group("escalations", cls=CommandGroup, short_help="Look at runs whose plans were all rejected, and answer.")
 def command() -> None:
-    """Look at runs whose plans were all rejected, and answer. An escalation is named by its id, or how it begins.
+    """Look at runs whose plans were all rejected, and answer. An escalation is named by its id or its first characters.
 
-    A run that waits for the answer goes on with it. A run that has ended goes on with `rlm resume`.
+    A run that waits for the answer continues with it. A run that has ended continues with `rlm resume`.
 
     \b
     Example:
@@ -44,26 +44,27 @@ def command() -> None:
 @_logs_option
 def list_escalations(only_open: bool, as_json: bool, logs: str | None) -> None:
     """List escalations, the newest first."""
+    from ..console import print_json
     from ..formatting import clean
 
-    found = open_logs(logs)
+    plan_logs = open_logs(logs)
     shown = 0
-    for entry in reversed(escalations(found)):
-        answer = guarded(functools.partial(found.answers.to, entry["log_entry_id"]))
-        waits = bool(entry.get("operator_alert_flag")) and (answer is None or answer.answered_by == "timeout")
-        if only_open and not waits:
+    for entry in reversed(escalations(plan_logs)):
+        answer = read(functools.partial(plan_logs.answers.to, entry["log_entry_id"]))
+        is_open = bool(entry.get("operator_alert_flag")) and (answer is None or answer.answered_by == "timeout")
+        if only_open and not is_open:
             continue
         shown += 1
         if as_json:
-            _say_json({**entry, "answer": _answer_dict(answer)})
+            print_json({**entry, "answer": _answer_dict(answer)})
             continue
-        said = "open" if waits else str(entry.get("recommended_action"))
+        state = "open" if is_open else str(entry.get("recommended_action"))
         if answer is not None:
-            said = f"{answer.answer} ({answer.answered_by})"
-        line = f"{entry['log_entry_id']}  {entry['timestamp'][:19]}  loop {entry['loop_id']}  {said}"
+            state = f"{answer.answer} ({answer.answered_by})"
+        line = f"{entry['log_entry_id']}  {entry['timestamp'][:19]}  loop {entry['loop_id']}  {state}"
         click.echo(clean(f"{line}  {entry['escalation_reason']}"))
     if not shown and not as_json:
-        click.echo(f"No escalations in {found.folder}.", err=True)
+        click.echo(f"No escalations in {plan_logs.folder}.", err=True)
 
 
 @command.command("show")
@@ -71,14 +72,20 @@ def list_escalations(only_open: bool, as_json: bool, logs: str | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @_logs_option
 def show_escalation(escalation_id: str, as_json: bool, logs: str | None) -> None:
-    """Show one escalation: the plans, what each was rejected for, and the answers that they gave."""
-    found = open_logs(logs)
-    entry = find(found, escalation_id)
+    """Show one escalation: the plans, why each was rejected, and their answers."""
+    plan_logs = open_logs(logs)
+    entry = find_escalation(plan_logs, escalation_id)
     ids = set(entry["rejected_plan_ids"])
-    rejections = [one for one in guarded(found.rejections.read) if is_of(one, entry) and one.get("plan_id") in ids]
-    answer = guarded(lambda: found.answers.to(entry["log_entry_id"]))
+    rejections = [
+        rejection
+        for rejection in read(plan_logs.rejections.read)
+        if same_set(rejection, entry) and rejection.get("plan_id") in ids
+    ]
+    answer = read(lambda: plan_logs.answers.to(entry["log_entry_id"]))
     if as_json:
-        _say_json({**entry, "rejections": rejections, "answer": _answer_dict(answer)})
+        from ..console import print_json
+
+        print_json({**entry, "rejections": rejections, "answer": _answer_dict(answer)})
         return
     from ...events import FailedThreshold
     from ..formatting import clean, one_line, value_text
@@ -89,28 +96,28 @@ def show_escalation(escalation_id: str, as_json: bool, logs: str | None) -> None
     click.echo(f"recommended: {entry['recommended_action']}")
     if entry.get("fallback_details"):
         click.echo(one_line(entry["fallback_details"], 400))
-    for one in rejections:
-        plan, result = one.get("plan") or {}, one.get("result") or {}
-        click.echo(clean(f"\nplan {one.get('plan_id')}") + "  " + one_line(str(plan.get("name") or ""), 70))
-        for failed in one.get("failed_thresholds") or ():
+    for rejection in rejections:
+        plan, result = rejection.get("plan") or {}, rejection.get("result") or {}
+        click.echo(clean(f"\nplan {rejection.get('plan_id')}") + "  " + one_line(str(plan.get("name") or ""), 70))
+        for failed in rejection.get("failed_thresholds") or ():
             text = failed_text(FailedThreshold.from_dict(failed)) if isinstance(failed, dict) else clean(str(failed))
             click.echo(f"  {text}")
         if result.get("outputs") is not None:
             click.echo(f"  answer: {one_line(value_text(result['outputs']), 300)}")
-    said = "none yet" if answer is None else f"{answer.answer} ({answer.answered_by}) {answer.note or ''}"
-    click.echo(f"\nanswer: {clean(said)}")
+    state = "none yet" if answer is None else f"{answer.answer} ({answer.answered_by}) {answer.note or ''}"
+    click.echo(f"\nanswer: {clean(state)}")
     if answer is not None and answer.outputs is not None:
         click.echo(f"  {one_line(value_text(answer.outputs), 300)}")
 
 
 @command.command("approve")
 @click.argument("escalation_id", metavar="ID")
-@click.option("--plan", "plan_id", metavar="PLAN", help="Whose answer; the best rejected one, unless told.")
-@click.option("--answer", "outputs", metavar="JSON", help="An answer of your own instead, with all outputs; or @FILE.")
+@click.option("--plan", "plan_id", metavar="PLAN", help="The plan whose answer to approve. Default: the best one.")
+@click.option("--answer", "outputs", metavar="JSON", help="Your own answer instead, with all outputs; or @FILE.")
 @click.option("--note", help="A few words for the record.")
 @_logs_option
 def approve(escalation_id: str, plan_id: str | None, outputs: str | None, note: str | None, logs: str | None) -> None:
-    """Let a rejected answer pass, or give one of your own: it must fit the task's outputs.
+    """Approve a rejected answer, or give your own: it must fit the task's outputs.
 
     \b
     Example:
@@ -118,7 +125,7 @@ def approve(escalation_id: str, plan_id: str | None, outputs: str | None, note: 
       rlm escalations approve 4f1c --answer '{"total": 389}'
     """
     if plan_id is not None and outputs is not None:
-        raise click.UsageError("--plan and --answer exclude each other: an answer is a plan's or your own.")
+        raise click.UsageError("--plan and --answer exclude each other: give one of them.")
     _answer(logs, escalation_id, "approve", note, plan_id, outputs)
 
 
@@ -133,10 +140,10 @@ def reject(escalation_id: str, note: str | None, logs: str | None) -> None:
 
 @command.command("retry")
 @click.argument("escalation_id", metavar="ID")
-@click.option("--note", help="What to do otherwise. Whoever makes the new plans reads it.")
+@click.option("--note", help="What to do differently. The planner reads it.")
 @_logs_option
 def retry(escalation_id: str, note: str | None, logs: str | None) -> None:
-    """Have new plans made and tried, with what is left of the budget."""
+    """Make and try new plans with the rest of the budget."""
     _answer(logs, escalation_id, "retry", note)
 
 
@@ -150,29 +157,32 @@ def retry(escalation_id: str, note: str | None, logs: str | None) -> None:
 def check(
     ctx: click.Context, /, loop_id: str, strategy: str, no_fallback: bool, as_json: bool, logs: str | None
 ) -> None:
-    """Check whether all plans of a loop were rejected, and log it if so. The files may be another program's.
+    """Check whether all plans of a loop were rejected, and log an escalation if so. Another program may have written
+    the files.
 
-    Exit code 0: there is an escalation, new or on record. 1: there is none.
+    Exit code 0: there is an escalation, new or recorded. 1: there is none.
     """
     from ...plans import FallbackConfig
 
-    found = open_logs(logs)
+    plan_logs = open_logs(logs)
     settings = {"fallback_enabled": not no_fallback, "default_fallback_strategy": strategy}
     try:
         config = FallbackConfig.of(settings)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    detector = found.detector(config)
-    fresh = guarded(lambda: detector.check_for_escalation(loop_id))
-    entry = fresh or guarded(lambda: detector.escalation_of(loop_id))
+    detector = plan_logs.detector(config)
+    new = read(lambda: detector.check_for_escalation(loop_id))
+    entry = new or read(lambda: detector.escalation_of(loop_id))
     if as_json:
-        _say_json(entry)
+        from ..console import print_json
+
+        print_json(entry)
     elif entry is None:
         click.echo(f"No escalation: not all plans of loop {loop_id} are rejected, or there are none.", err=True)
     else:
         from ..formatting import clean
 
-        state = "Escalated" if fresh else "Escalated before"
+        state = "Escalated" if new else "Escalated before"
         click.echo(clean(f"{state} as {entry['log_entry_id']}: {entry['escalation_reason']}"))
         click.echo(
             clean(f"recommended: {entry['recommended_action']}; {entry.get('fallback_details') or 'no fallback'}")
@@ -190,27 +200,21 @@ def _answer(
 ) -> None:
     from ...plans.operator import AlreadyAnswered, OperatorAnswer
 
-    found = open_logs(logs)
-    entry = find(found, prefix)
-    own = own_answer(found, entry, outputs) if outputs is not None else None
+    plan_logs = open_logs(logs)
+    entry = find_escalation(plan_logs, prefix)
+    own = operator_outputs(plan_logs, entry, outputs) if outputs is not None else None
     if answer == "approve" and own is None:
-        plan_id = approvable(found, entry, plan_id)
-    given = OperatorAnswer(entry["log_entry_id"], answer, plan_id, own, note)
+        plan_id = plan_to_approve(plan_logs, entry, plan_id)
+    operator_answer = OperatorAnswer(entry["log_entry_id"], answer, plan_id, own, note)
     try:
-        guarded(lambda: found.answers.give(given))
+        read(lambda: plan_logs.answers.give(operator_answer))
     except AlreadyAnswered as error:
         raise click.UsageError(str(error)) from None
     click.echo(f"{answer}: recorded for escalation {entry['log_entry_id']}.")
-    click.echo(f"A run that waits goes on by itself; otherwise: rlm resume {entry['loop_id']}", err=True)
+    click.echo(f"A waiting run continues by itself; otherwise: rlm resume {entry['loop_id']}", err=True)
 
 
 def _answer_dict(answer: Any) -> dict[str, Any] | None:
     from dataclasses import asdict
 
     return None if answer is None else asdict(answer)
-
-
-def _say_json(value: Any) -> None:
-    from ..console import safe_json
-
-    click.echo(safe_json(json.dumps(value)))

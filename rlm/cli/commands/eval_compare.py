@@ -1,8 +1,7 @@
-"""`rlm eval compare`: whether one log is better than another, or only luckier."""
+"""`rlm eval compare`: whether one log is better than another beyond chance."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -13,11 +12,13 @@ from ..eval_options import LogType, read
 @click.command("compare", short_help="Compare two logs.")
 @click.argument("first", type=LogType(), metavar="A")
 @click.argument("second", type=LogType(), metavar="B")
-@click.option("--resamples", type=click.IntRange(100), default=10_000, show_default=True, help="How many resamples.")
-@click.option("--seed", type=int, default=0, show_default=True, help="What the resamples are drawn from.")
+@click.option(
+    "--resamples", type=click.IntRange(100), default=10_000, show_default=True, help="The number of resamples."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="The seed of the resamples.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(first: Path, second: Path, resamples: int, seed: int, as_json: bool) -> None:
-    """Compare two logs on the samples that both have: how much better B is, within which interval, and where.
+    """Compare two logs on the samples that both have: the difference, its interval, and the samples that changed.
 
     \b
     Example:
@@ -26,15 +27,15 @@ def command(first: Path, second: Path, resamples: int, seed: int, as_json: bool)
     """
     from ...evals.compare import compare
     from ...evals.log import LogError
+    from ..console import print_json, print_page
 
     try:
         found = compare(read(first), read(second), seed=seed, resamples=resamples)
     except LogError as error:
         raise click.UsageError(str(error)) from None
     if as_json:
-        click.echo(json.dumps(found.to_dict()))
+        print_json(found.to_dict())
         return
     from ..pages.eval_comparison import comparison_page
-    from ..pages.evaluation import show
 
-    show(comparison_page(found, resamples))
+    print_page(comparison_page(found, resamples))

@@ -1,4 +1,4 @@
-"""`rlm eval retry`: what failed in a log, run again."""
+"""`rlm eval retry`: run the failed runs of a log again."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ..options import cached
 from .eval_run import shared_options
 
 
-@click.command("retry", short_help="Run again what failed in a log.")
+@click.command("retry", short_help="Run the failed runs of a log again.")
 @click.argument("log", type=LogType(), metavar="LOG")
 @click.option(
     "--ending",
     type=click.Choice(["Submitted", "Extracted", "Failed"], case_sensitive=False),
-    help="Runs that ended like this, instead of those that an error broke off.",
+    help="Runs with this ending, instead of those that ended by an error.",
 )
 @shared_options
 @click.pass_context
 def command(ctx: click.Context, /, log: Path, ending: str | None, **options: Any) -> None:
-    """Run again what an error broke off: a busy model, a lost connection, a sandbox that died. The rest stays.
+    """Run again what ended by an error: a busy model, a lost connection, a sandbox that died. The rest stays.
 
-    An input that is too long for its model is no such error: it would be too long again.
+    Inputs that are too long for their model are left out: they would be too long again.
 
     \b
     Example:
@@ -39,11 +39,11 @@ def command(ctx: click.Context, /, log: Path, ending: str | None, **options: Any
 
     before = read(log)
     if ending is None:
-        chosen = {one.key for one in before.entries if one.error is not None and not one.too_long}
+        chosen = {entry.key for entry in before.entries if entry.error is not None and not entry.too_long}
     else:
-        chosen = {one.key for one in before.entries if one.ending == ending}
+        chosen = {entry.key for entry in before.entries if entry.ending == ending}
     if not chosen:
-        what = "broke off by an error" if ending is None else f"ended as {ending}"
+        what = "ended by an error" if ending is None else f"ended as {ending}"
         click.echo(f"Nothing to run again: no run in {log} {what}.", err=True)
         return
     try:
@@ -51,7 +51,7 @@ def command(ctx: click.Context, /, log: Path, ending: str | None, **options: Any
     except LogError as error:
         raise click.UsageError(str(error)) from None
     except (KeyError, TypeError) as error:
-        raise click.UsageError(f"{log}: its header does not say how it was begun ({error})") from None
+        raise click.UsageError(f"{log}: its header does not describe the evaluation ({error})") from None
     again = ["rlm", "eval", "retry", str(log), *(["--ending", ending] if ending is not None else [])]
     with answer_only() as output, cached("off"):
         code = evaluate(evaluation, log, output, options, again=shlex.join(again), only=chosen)

@@ -1,4 +1,4 @@
-"""`rlm eval run`: a suite, run and scored. Progress goes to standard error, the summary to standard output."""
+"""`rlm eval run`: run and score a suite. Progress goes to standard error, the summary to standard output."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from ..options import NumberRange, cache_option, cached, change_options, overrid
 
 _SHARED = (
     click.option(
-        "--at-once", "--workers", type=click.IntRange(1), default=4, show_default=True, help="Samples run at once."
+        "--at-once", "--workers", type=click.IntRange(1), default=4, show_default=True, help="Samples at a time."
     ),
     click.option(
         "--max-cost",
         type=NumberRange(min=0),
         metavar="USD",
-        help="Start no further sample when the log has cost this.",
+        help="Start no more samples once the log has cost this.",
     ),
-    click.option("-q", "--quiet", is_flag=True, help="No progress, only the summary."),
+    click.option("-q", "--quiet", is_flag=True, help="Print no progress, only the summary."),
     click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object on standard output."),
 )
 
 
 def shared_options(function: Any) -> Any:
-    """How an evaluation is run and shown; `rlm eval retry` has the same."""
+    """Add the options that `rlm eval run` and `rlm eval retry` share."""
     for option in reversed(_SHARED):
         function = option(function)
     return function
 
 
-class _Remembering(click.Command):
-    """Keeps the arguments as they were given, to say how to go on."""
+class _EvalRun(click.Command):
+    """A command that keeps its arguments, to print the command that continues the evaluation."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta["rlm.arguments"] = list(args)
         return super().parse_args(ctx, args)
 
 
-@click.command("run", cls=_Remembering, short_help="Run a suite and score it.")
+@click.command("run", cls=_EvalRun, short_help="Run a suite and score it.")
 @click.argument("suites", type=SuitesType(), metavar="SUITE")
 @click.option(
     "--length",
@@ -53,29 +53,29 @@ class _Remembering(click.Command):
     metavar="N",
     help="Characters of input: 64k, or several, as in 4k,64k,1M.",
 )
-@click.option("--count", type=click.IntRange(1), help="Samples of each suite and length: 20, of a file all.")
-@click.option("--seed", type=int, default=1, show_default=True, help="What the samples are made from.")
-@click.option("--epochs", type=click.IntRange(1), default=1, show_default=True, help="How often each sample is run.")
+@click.option("--count", type=click.IntRange(1), help="Samples of each suite and length. Default: 20; of a file, all.")
+@click.option("--seed", type=int, default=1, show_default=True, help="The seed of the samples.")
+@click.option("--epochs", type=click.IntRange(1), default=1, show_default=True, help="Runs of each sample.")
 @click.option("--baseline", type=click.Choice(["direct"]), help="No REPL: the whole input in the prompt.")
 @click.option(
     "--task",
     "task_file",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Models, budget, sandbox and tools from a task file; what is asked comes from the suite.",
+    help="Models, budget, sandbox and tools from a task file; signature and inputs come from the suite.",
 )
 @click.option(
     "--error-rate",
     type=NumberRange(0, 1),
     metavar="P",
-    help="How likely `--model oracle`, the built-in model, misreads a fact.",
+    help="The probability that `--model oracle`, the built-in model, misreads a fact.",
 )
 @click.option(
     "--log",
     "log_folder",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="The log. If it is there already, only what is missing is run.",
+    help="The log. If it exists, only what is missing is run.",
 )
 @change_options
 @cache_option
@@ -86,8 +86,7 @@ def command(
 ) -> None:
     """Run a suite and score the answers. SUITE is a name (`rlm eval list`), a JSONL file, several by comma, or `all`.
 
-    Everything goes to a log, a directory. Interrupted or killed, the same command with the same --log goes on where it
-    was.
+    The results go to a log, a directory. After an interruption, the same command with the same --log continues.
 
     \b
     Example:
@@ -97,21 +96,23 @@ def command(
       rlm eval run needle --length 64k --model openai/gpt-5-mini --baseline direct
 
     \b
-    Exit codes: 0 all samples were run, 1 some are missing or were broken off by an error,
+    Exit codes: 0 all samples were run, 1 some are missing or ended by an error,
     2 bad file or usage, 3 internal error, 4 environment, 130 interrupted.
     """
     from ...evals.config import Evaluation, Settings, is_file
     from ..console import answer_only
     from ..eval_runner import evaluate
 
-    given = overrides(options)
+    changes = overrides(options)
     if options["cache"] in ("read", "read-write") and options["epochs"] > 1:
-        raise click.UsageError("with --cache every epoch would get the answers of the first; leave one of them out")
-    settings = Settings.read(task_file, models=given.models, budget=given.budget, error_rate=options["error_rate"])
+        raise click.UsageError(
+            "--cache would give every epoch the responses of the first; leave out --cache or --epochs"
+        )
+    settings = Settings.read(task_file, models=changes.models, budget=changes.budget, error_rate=options["error_rate"])
     if options["error_rate"] is not None and not settings.has_oracle():
-        raise click.UsageError("--error-rate is that of the built-in model; give it with --model oracle")
+        raise click.UsageError("--error-rate needs --model oracle, the built-in model")
     if all(map(is_file, suites)) and ctx.get_parameter_source("lengths") is click.core.ParameterSource.COMMANDLINE:
-        click.echo("--length is left aside: samples from a file are as long as they are.", err=True)
+        click.echo("--length is ignored: samples from a file have their own length.", err=True)
     evaluation = Evaluation(
         suites=suites,
         settings=settings,
@@ -134,9 +135,9 @@ def _new_folder(suites: tuple[str, ...], baseline: str | None) -> Path:
     from ...evals.log import logs_folder
 
     name = Path(suites[0]).stem if len(suites) == 1 else f"{len(suites)}-suites"
-    made = f"{name}{f'-{baseline}' if baseline else ''}-{time.strftime('%Y%m%d-%H%M%S')}"
-    folder, number = logs_folder() / made, 1
+    log_name = f"{name}{f'-{baseline}' if baseline else ''}-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder, number = logs_folder() / log_name, 1
     while folder.exists():
         number += 1
-        folder = logs_folder() / f"{made}-{number}"
+        folder = logs_folder() / f"{log_name}-{number}"
     return folder

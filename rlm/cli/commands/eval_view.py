@@ -1,4 +1,4 @@
-"""`rlm eval view`: a log in a browser, with the suite's table; each row opens the trace of its run."""
+"""`rlm eval view`: an evaluation log in a browser; each row of its table opens the trace of a run."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def command(log: Path, port: int, host: str, no_open: bool) -> None:
     """
     from .view import serve
 
-    read(log)  # what is wrong with it is said here, and not on the page
+    read(log)  # a broken log is reported here and not on the page
     serve("#/eval", host, port, no_open, log)

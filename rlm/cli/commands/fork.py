@@ -1,4 +1,4 @@
-"""`rlm fork`: the same start as a run on record, and another way on."""
+"""`rlm fork`: a new run that shares the first iterations of a recorded one."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import click
 from ..options import change_options, ending_options
 
 
-@click.command("fork", short_help="Take a run on record another way from some iteration.")
+@click.command("fork", short_help="Start a run from some iteration of a recorded one.")
 @click.argument("run_id", metavar="RUN")
 @click.option("--at", "at", type=click.IntRange(min=0), required=True, metavar="N", help="Keep the first N iterations.")
 @change_options
 @ending_options
 @click.pass_context
 def command(ctx: click.Context, /, run_id: str, at: int, **options: Any) -> None:
-    """Keep the first N iterations of a run on record and go another way from there: another model, another budget.
+    """Replay the first N iterations of a recorded run and continue from there with another model or another budget.
 
-    The recorded run stays as it is; the fork is a run of its own.
+    The recorded run stays as it is; the fork is a new run.
 
     \b
     Example:
@@ -26,15 +26,18 @@ def command(ctx: click.Context, /, run_id: str, at: int, **options: Any) -> None
     """
     from ...traces import past
     from ..console import answer_only
-    from ..recorded_tasks import recorded_task, usable
+    from ..formatting import count
+    from ..recorded_tasks import recorded_task, repeatable_run
     from ..runner import run_and_show
 
     with answer_only() as output:
-        run = usable(run_id)
+        run = repeatable_run(run_id)
         before = past(run, iterations=at)
         if len(before.iterations) < at:
-            raise click.UsageError(f"run {run.id} has {len(before.iterations)} iterations; --at {at} is past its end")
+            raise click.UsageError(
+                f"run {run.id} has {count(len(before.iterations), 'iteration')}; --at {at} is past its end"
+            )
         task = recorded_task(run, options)
-        click.echo(f"Run {run.id} is taken another way after iteration {at}.", err=True)
+        click.echo(f"Run {run.id} is forked after iteration {at}.", err=True)
         code = run_and_show(task, output, options, before)
     ctx.exit(code)

@@ -1,4 +1,4 @@
-"""`rlm init`: a commented example to start from."""
+"""`rlm init`: write a commented example of a task file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 @click.command("init", short_help="Write a commented example of a task file.")
 @click.argument("path", type=click.Path(path_type=Path), default="task.yaml")
 def command(path: Path) -> None:
-    """Write a commented example to PATH (task.yaml unless told). A file that is there already is left alone.
+    """Write a commented example to PATH (default: task.yaml). An existing file is left alone.
 
     \b
     Example:
@@ -24,7 +24,7 @@ def command(path: Path) -> None:
         with target.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise click.UsageError(f"{target} is there already, and is left as it is; name another file.") from None
+        raise click.UsageError(f"{target} exists already and is left as it is; name another file.") from None
     except OSError as error:
         raise click.UsageError(f"{target} cannot be written ({error.strerror or error}).") from None
     click.echo(f"Wrote {target}. Next: change it, then `rlm check {target}` and `rlm run {target}`.")

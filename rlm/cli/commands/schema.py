@@ -9,7 +9,7 @@ import click
 
 @click.command("schema", short_help="Print the JSON schema of task files, for editors.")
 def command() -> None:
-    """Print the JSON schema of task files, for completion and checks in an editor.
+    """Print the JSON schema of task files, for completion and validation in an editor.
 
     \b
     Example:

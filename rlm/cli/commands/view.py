@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from .. import exit_codes
+from ..console import write_file
+from ..recorded_tasks import find_run
 
 if TYPE_CHECKING:
     from ...traces import RunRecord
@@ -20,15 +22,15 @@ if TYPE_CHECKING:
 @click.option("--no-open", is_flag=True, help="Only print the address.")
 @click.option("--export", "target", type=click.Path(dir_okay=False, path_type=Path), help="Write RUN to one HTML file.")
 def command(run_id: str | None, port: int, host: str, no_open: bool, target: Path | None) -> None:
-    """Look at recorded runs in a browser, also while they go on. Ctrl-C ends it.
+    """Look at recorded runs in a browser, also while they run. Ctrl-C ends it.
 
     \b
     Example:
       rlm view                              all runs
       rlm view 7fb3                         one run, by the beginning of its id
-      rlm view 7fb3 --export run.html       one file, to be kept or sent
+      rlm view 7fb3 --export run.html       one file that needs no server
     """
-    run = None if run_id is None else _find(run_id)
+    run = None if run_id is None else find_run(run_id)
     if target is not None:
         if run is None:
             raise click.UsageError("Say which run to export: rlm view RUN --export run.html")
@@ -41,14 +43,13 @@ def _export(run: RunRecord, target: Path) -> None:
     from ...viewer.export import export_page
 
     page = export_page(run)
-    target.write_text(page.text, encoding="utf-8")
-    click.echo(f"Wrote {target} ({len(page.text.encode()):,} bytes).", err=True)
+    write_file(target, page.text)
     for note in page.notes:
         click.echo(note, err=True)
 
 
 def serve(place: str, host: str, port: int, no_open: bool, log: Path | None = None) -> None:
-    """Serve the page until Ctrl-C; `place` is what of it is opened. With the log of an evaluation, it has its table."""
+    """Serve the page until Ctrl-C and open it at `place`. With the log of an evaluation, it has a table of that."""
     try:
         from ...viewer.server import make_server, open_browser
 
@@ -65,8 +66,8 @@ def serve(place: str, host: str, port: int, no_open: bool, log: Path | None = No
         raise exit_codes.EnvironmentProblem(f"cannot listen on {where}: {error.strerror or error}") from None
     if server.open_to_others:
         click.echo(
-            f"Warning: {host} can be reached from other machines, without encryption. Whoever has the address below "
-            "can read every recorded run. Over ssh, `ssh -L` to a loopback port is safer.",
+            f"Warning: {host} can be reached from other machines, without encryption. Everyone who has the address "
+            "below can read every recorded run. Over ssh, `ssh -L` to a loopback port is safer.",
             err=True,
         )
     address = server.address + place
@@ -75,12 +76,3 @@ def serve(place: str, host: str, port: int, no_open: bool, log: Path | None = No
     if not no_open:
         open_browser(address)
     server.run()
-
-
-def _find(prefix: str) -> RunRecord:
-    from ...traces import UnknownRun, find
-
-    try:
-        return find(prefix)
-    except UnknownRun as error:
-        raise click.UsageError(f"{error}. `rlm runs list --all` lists them.") from None

@@ -1,4 +1,4 @@
-"""A calibrator for people, in a terminal: before and after, what accepting costs, and which evidence counts."""
+"""A calibrator: measures before and after, thresholds with coverage and error, and the weights of the evidence."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
 from ..formatting import count
-from .tables import fits, table_of
+from .tables import fits, heading, table_of
 
 if TYPE_CHECKING:
     from ...calibration import Calibrator, Report
@@ -23,22 +22,20 @@ _COVERAGES = (0.25, 0.5, 0.75, 1.0)
 _WEIGHTS = 8
 
 
-def page(report: Report, errors: Sequence[float], out: str, plot: str | None) -> RenderableType:
-    """Everything that `rlm eval calibrate` has to say."""
+def calibration_page(report: Report, errors: Sequence[float], out: str, plot: str | None) -> RenderableType:
+    """Return the report of `rlm eval calibrate`."""
     verdict = Text("accepted", "bold green") if report.accepted else Text("refused", "bold red")
     parts: list[RenderableType] = [
-        Rule(Text.assemble(("Calibrator", "bold"), " · ", verdict), align="left", style="dim"),
+        heading(Text.assemble(("Calibrator", "bold"), " · ", verdict)),
         _Measures(report),
         Text(""),
         Text.assemble("From fields to the whole answer: ", (report.way, "bold"), f" ({_ways(report)})"),
-        _said("Brier score of fields", report.fields),
-        _said("Brier score of answers", report.answers),
+        _difference("Brier score of fields", report.fields),
+        _difference("Brier score of answers", report.answers),
         Text(""),
     ]
     if report.calibrator is None:
-        parts.append(
-            Text("Nothing was written: on samples that it had not seen, it is no better beyond chance.", "red")
-        )
+        parts.append(Text("Nothing was written: on held-out samples it is not better beyond chance.", "red"))
         parts.append(Text("More samples may change that; so may models whose errors leave evidence.", "dim"))
     else:
         parts += [_rules(report.calibrator, errors), Text(""), _evidence(report.calibrator), Text("")]
@@ -49,7 +46,7 @@ def page(report: Report, errors: Sequence[float], out: str, plot: str | None) ->
 
 
 class _Measures:
-    """The measures before and after, of fields and of answers. In a narrow terminal, coverage is a table of its own."""
+    """The measures before and after, for fields and answers. A narrow terminal gets a separate table for coverage."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -65,17 +62,17 @@ class _Measures:
         yield table_of({"error at a coverage of": names[_HELD_OUT], **errors}, left=("error at a coverage of",))
 
     def _columns(self) -> tuple[dict[str, list[Text]], dict[str, list[Text]], dict[str, list[Text]]]:
-        """What is measured, how good it is, and how much of what is accepted is wrong."""
+        """Return the columns of names, of measures, and of the error at each coverage."""
         report, rows = self._report, []
         for level in ("fields", "answers"):
             before: Level = getattr(report.before, level)
             shown = count(len(before.scores), level[:-1])
             right = f"{shown}, {sum(before.rights) / len(before.rights):.0%} right"
             rows.append((Text(right, "bold"), [Text("")] * (3 + len(_COVERAGES))))
-            rows.append((Text("  formula"), [Text(one) for one in _row(before)]))
+            rows.append((Text("  formula"), [Text(cell) for cell in _row(before)]))
             for method, scored in report.methods.items():
                 style = "bold" if method == report.method else "dim"
-                rows.append((Text(f"  {method}", style), [Text(one, style) for one in _row(getattr(scored, level))]))
+                rows.append((Text(f"  {method}", style), [Text(cell, style) for cell in _row(getattr(scored, level))]))
         heads = ("ECE", "Brier", "AUROC", *(f"{share:.0%}" for share in _COVERAGES))
         columns = [(head, [cells[at] for _, cells in rows]) for at, head in enumerate(heads)]
         return {_HELD_OUT: [name for name, _ in rows]}, dict(columns[:3]), dict(columns[3:])
@@ -94,7 +91,7 @@ def _ways(report: Report) -> str:
     return "Brier " + ", ".join(f"{way} {loss:.3f}" for way, loss in report.ways.items())
 
 
-def _said(what: str, difference: Difference) -> Text:
+def _difference(what: str, difference: Difference) -> Text:
     return Text.assemble(
         f"{what}: ",
         (f"{difference.mean:+.3f}", "bold green" if difference.improved else "bold red"),
@@ -134,8 +131,8 @@ def _evidence(calibrator: Calibrator) -> Table:
         return table
     table.add_column("odds", justify="right", no_wrap=True)
     table.add_column("where")
-    strongest = sorted(curve.weights.items(), key=lambda one: -abs(one[1]))[:_WEIGHTS]
-    for name, weight in sorted(strongest, key=lambda one: -one[1]):
+    strongest = sorted(curve.weights.items(), key=lambda item: -abs(item[1]))[:_WEIGHTS]
+    for name, weight in sorted(strongest, key=lambda item: -item[1]):
         times = 2.718281828 ** abs(weight)
         table.add_row(f"{'x' if weight > 0 else '/'}{times:.3g}", FEATURES[name])
     return table

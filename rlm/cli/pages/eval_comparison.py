@@ -1,4 +1,4 @@
-"""Two logs side by side for people, in a terminal."""
+"""The comparison of two evaluation logs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
 from ..formatting import clean, count, one_line
 from .evaluation import length_text
-from .recorded_runs import about
-from .tables import fitting, table_of
+from .tables import facts_table, fitting, section, table_of
 
 if TYPE_CHECKING:
     from ...evals.compare import Comparison, Difference, Pair, Side
@@ -24,36 +22,33 @@ _FEW = 10
 
 
 def comparison_page(found: Comparison, resamples: int) -> RenderableType:
-    """How much better the second log is, and on which samples."""
+    """Return how much better the second log is, and on which samples."""
     rows = (*found.groups, *([found.all] if len(found.groups) != 1 else []))
     table = _Differences(rows)
-    names = about([("A", Text(clean(found.first))), ("B", Text(clean(found.second)))])
+    names = facts_table([("A", Text(clean(found.first))), ("B", Text(clean(found.second)))])
     parts: list[RenderableType] = [names, *_settings(found), Text(""), table, Text("")]
     if any(row.samples < _FEW for row in rows):
         parts.append(Text(f"* fewer than {_FEW} samples: the interval is too narrow.", "yellow"))
     parts.append(Text(verdict(found.all), "bold"))
     for title, pairs, style in (("Better in B", found.better, "green"), ("Worse in B", found.worse, "red")):
         if pairs:
-            parts += [Text(""), Rule(Text(f"{title}: {len(pairs):,}", style), align="left", style="dim"), _Pairs(pairs)]
-    left = [f"{many:,} only in {name}" for many, name in ((found.only_first, "A"), (found.only_second, "B")) if many]
-    if left:
-        parts += [Text(""), Text(f"Left out: {count_samples(found)}, {' and '.join(left)}.", "yellow")]
+            parts += section(f"{title}: {len(pairs):,}", _Pairs(pairs), style=style)
+    only = {"A": found.only_first, "B": found.only_second}
+    left_out = [f"{number:,} only in {name}" for name, number in only.items() if number]
+    if left_out:
+        total = count(found.only_first + found.only_second, "sample")
+        parts += [Text(""), Text(f"Left out: {total}, {' and '.join(left_out)}.", "yellow")]
     parts += [Text(""), Text(f"Paired bootstrap over samples, {resamples:,} resamples.", "dim")]
     return Group(*parts)
 
 
-def verdict(one: Difference) -> str:
-    """The comparison in one sentence."""
-    if one.low > 0 or one.high < 0:
-        better, worse = ("B", "A") if one.difference > 0 else ("A", "B")
-        said = f"{better} is better than {worse} by {abs(one.difference):.3f}: the interval does not reach 0."
-        return said if one.samples >= _FEW else f"{said} With so few samples it is too narrow; run more."
-    return "No difference is shown: the interval reaches 0."
-
-
-def count_samples(found: Comparison) -> str:
-    """How many samples are left out."""
-    return count(found.only_first + found.only_second, "sample")
+def verdict(difference: Difference) -> str:
+    """Return the comparison in one sentence."""
+    if difference.low <= 0 <= difference.high:
+        return "No difference is shown: the interval reaches 0."
+    better, worse = ("B", "A") if difference.difference > 0 else ("A", "B")
+    text = f"{better} is better than {worse} by {abs(difference.difference):.3f}: the interval does not reach 0."
+    return text if difference.samples >= _FEW else f"{text} With so few samples it is too narrow; run more."
 
 
 class _Differences:
@@ -86,7 +81,7 @@ def _style(row: Difference) -> str:
 
 
 def _better(row: Difference) -> str:
-    """The share of resamples in which B is better; where no resample shows a difference, there is no such share."""
+    """Return the share of resamples in which B is better, or `-` where no resample shows a difference."""
     return f"{row.better:.1%}" if row.better or row.worse else "-"
 
 
@@ -96,17 +91,17 @@ def _settings(found: Comparison) -> list[RenderableType]:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("differs", "A", "B"):
         table.add_column(name, overflow="fold")
-    for name, one, other in found.settings:
-        table.add_row(clean(name), one_line(_said(one), _SETTING), one_line(_said(other), _SETTING))
+    for name, first, second in found.settings:
+        table.add_row(clean(name), one_line(_setting(first), _SETTING), one_line(_setting(second), _SETTING))
     return [Text(""), table]
 
 
-def _said(value: Any) -> str:
+def _setting(value: Any) -> str:
     return "none" if value is None or value == "" or value == {} else str(value)
 
 
 class _Pairs:
-    """Samples that changed. A narrow terminal gets fewer columns."""
+    """Samples whose scores differ. A narrow terminal gets fewer columns."""
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
         self._pairs = pairs

@@ -1,4 +1,4 @@
-"""How a batch is shown while it goes on: a bar on a terminal, a line now and then elsewhere."""
+"""The progress of a batch: a bar on a terminal, a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, TextIO
 
+from ...batch.outcome import ENDINGS
 from ..formatting import count, duration, money, one_line
-from .batch_bar import BarLine, bar_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,33 +21,35 @@ if TYPE_CHECKING:
     from ...batch.outcome import Outcome
     from ...batch.results_file import Mended
 
-_LATELY = 200
+_WINDOW = 200
+"""The rate is that of so many last items."""
+
 _EVERY_S = 10.0
+_BAR_WIDTH = 16
+_FIRST = ("Failed", "Lost", "Submitted", "Extracted")
+_STYLES = {"Submitted": "green", "Extracted": "yellow", "Failed": "red", "Lost": "magenta"}
 
 
-class BatchView(Protocol):
-    """Shows a batch to somebody."""
-
-    def note(self, mended: Mended, path: Path) -> None:
-        """Called before it starts, with what was done to the results file."""
+class BatchView:
+    """The view of a batch. This one shows nothing."""
 
     def start(self, batch: Batch) -> None:
-        """Called when it starts."""
+        """Begin to show a batch."""
 
     def update(self, batch: Batch, outcome: Outcome) -> None:
-        """Called for each item that has ended."""
+        """Show that an item has ended."""
 
     def say(self, text: str) -> None:
-        """Called when there is something to be told."""
+        """Show a message."""
 
     def stop(self, batch: Batch) -> None:
-        """Called after it, however it ended."""
+        """End the view, however the batch ended."""
 
 
 def choose_view(quiet: bool) -> BatchView:
-    """The view for where standard error goes."""
+    """Return the view that suits standard error."""
     if quiet:
-        return SilentView()
+        return BatchView()
     if not sys.stderr.isatty():
         return LinesView(sys.stderr)
     from rich.console import Console
@@ -55,164 +58,141 @@ def choose_view(quiet: bool) -> BatchView:
     return LinesView(sys.stderr) if console.is_dumb_terminal else BarView(console)
 
 
-class Speed:
-    """How fast items have ended lately."""
+class Rate:
+    """The rate at which items end, over the last ones."""
 
     def __init__(self) -> None:
-        # Times at which one ended; first of all, when it all began: those that ran together end together.
-        self._ends: deque[float] = deque(maxlen=_LATELY)
+        # The start counts, too: items that run together end together.
+        self._times: deque[float] = deque([time.monotonic()], maxlen=_WINDOW)
 
-    def begin(self) -> None:
-        """Note that items are run from now on."""
-        self._ends.append(time.monotonic())
+    def add(self) -> None:
+        """Count an item that has ended now."""
+        self._times.append(time.monotonic())
 
-    def take(self) -> None:
-        """Note that one has ended now."""
-        self._ends.append(time.monotonic())
-
-    def rate(self) -> float | None:
-        """Items a second, once that can be said."""
-        if len(self._ends) < 2 or self._ends[-1] <= self._ends[0]:
+    def per_second(self) -> float | None:
+        """Return items per second; None as long as it is unknown."""
+        if len(self._times) < 2 or self._times[-1] <= self._times[0]:
             return None
-        return (len(self._ends) - 1) / (time.monotonic() - self._ends[0])
+        return (len(self._times) - 1) / (time.monotonic() - self._times[0])
 
-    def facts(self, batch: Batch) -> tuple[str | None, str | None]:
-        """Rate and time left, as far as they are known."""
-        rate = self.rate()
-        said = None if rate is None else f"{rate:.1f}/s" if rate >= 0.1 else f"{rate * 60:.1f}/min"
-        left = rate and batch.why is None and batch.done < batch.total
-        return said, f"{duration((batch.total - batch.done) / rate)} left" if rate and left else None
+    def texts(self, batch: Batch) -> list[str]:
+        """Return the rate and the time left, as far as they are known."""
+        rate = self.per_second()
+        if not rate:
+            return []
+        text = f"{rate:.1f}/s" if rate >= 0.1 else f"{rate * 60:.1f}/min"
+        unfinished = batch.why is None and batch.done < batch.total
+        return [text, f"{duration((batch.total - batch.done) / rate)} left"] if unfinished else [text]
 
 
-class LinesView:
+class LinesView(BatchView):
     """Writes a line at the start, at the end, and every few seconds."""
 
     def __init__(self, stream: TextIO, every: float = _EVERY_S) -> None:
-        self._stream, self._speed, self._said, self._every = stream, Speed(), time.monotonic(), every
+        self._stream, self._every, self._rate = stream, every, Rate()
+        self._written = time.monotonic()
         self._over = threading.Event()
 
-    def note(self, mended: Mended, path: Path) -> None:
-        """Say what was done to the results file."""
-        for text in mended_lines(mended, path):
-            self.say(text)
-
     def start(self, batch: Batch) -> None:
-        """Say how much there is to do."""
-        self._speed.begin()
-        self.say(begin_line(batch))
-        threading.Thread(target=self._beat, args=(batch,), daemon=True, name="rlm-progress").start()
+        """Write how many items there are."""
+        self._rate = Rate()
+        self.say(start_line(batch))
+        threading.Thread(target=self._repeat, args=(batch,), daemon=True, name="rlm-progress").start()
 
     def update(self, batch: Batch, outcome: Outcome) -> None:
-        """Say how far it is, if that was not said lately."""
-        self._speed.take()
-        if time.monotonic() - self._said >= self._every:
-            self._say_state(batch)
+        """Count an item, and write the state if the last line is old."""
+        self._rate.add()
+        self._write_state_if_due(batch)
 
     def say(self, text: str) -> None:
         """Write a line."""
-        self._said = time.monotonic()
+        self._written = time.monotonic()
         self._stream.write(text + "\n")
         self._stream.flush()
 
     def stop(self, batch: Batch) -> None:
-        """Say how far it came."""
+        """Write the last state."""
         self._over.set()
-        self._say_state(batch)
+        self._write_state(batch)
 
-    def _beat(self, batch: Batch) -> None:
-        """Say it also while nothing ends: items may take long, or wait for their turn to ask a model."""
+    def _repeat(self, batch: Batch) -> None:
+        """Write the state also while no item ends: items may take long, or wait for a rate limit."""
         while not self._over.wait(self._every):
-            if time.monotonic() - self._said >= self._every:
-                with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
-                    self._say_state(batch)
+            with contextlib.suppress(OSError, ValueError):  # the stream was closed
+                self._write_state_if_due(batch)
 
-    def _say_state(self, batch: Batch) -> None:
-        endings = [f"{number:,} {ending.lower()}" for ending, number in batch.endings.items() if number]
-        rate, left = self._speed.facts(batch)
-        cost = money(batch.cost_usd) if batch.cost_usd is not None else None
-        running = f"{len(batch.running):,} under way" if batch.running else None
-        facts = [one for one in (running, rate, cost, left) if one is not None]
+    def _write_state_if_due(self, batch: Batch) -> None:
+        if time.monotonic() - self._written >= self._every:
+            self._write_state(batch)
+
+    def _write_state(self, batch: Batch) -> None:
+        running = [f"{len(batch.running):,} under way"] if batch.running else []
+        facts = [*running, *_cost(batch), *self._rate.texts(batch)]
+        endings = [text for _, text in _endings(batch)]
         self.say(", ".join([f"{batch.done:,} of {batch.total:,} done", *facts, *endings]))
 
 
-class BarView:
-    """Draws a bar, with rate, cost, endings and the time left."""
+class BarView(BatchView):
+    """Draws a bar of rich with the endings, the cost, the rate and the time left, in as many lines as they need."""
 
     def __init__(self, console: Console) -> None:
-        from rich.live import Live
+        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.table import Column
 
-        self._speed, self._console = Speed(), console
-        self._line = BarLine(0, 0, [])
-        self._bar = Live(console=console, refresh_per_second=4, get_renderable=lambda: self._line)
-
-    def note(self, mended: Mended, path: Path) -> None:
-        """Say what was done to the results file."""
-        for text in mended_lines(mended, path):
-            self.say(text)
+        facts = TextColumn("{task.fields[facts]}", table_column=Column())  # wrapped where the terminal is narrow
+        columns = (BarColumn(bar_width=_BAR_WIDTH), facts)
+        self._bar = Progress(*columns, console=console, refresh_per_second=4)
+        self._console, self._rate = console, Rate()
 
     def start(self, batch: Batch) -> None:
         """Begin to draw."""
-        self._speed.begin()
-        self.say(begin_line(batch))
-        self._line = self.line(batch)
+        self._rate = Rate()
+        self.say(start_line(batch))
+        self._task = self._bar.add_task("", total=batch.total, completed=batch.done, facts=self._facts(batch))
         self._bar.start()
 
     def update(self, batch: Batch, outcome: Outcome) -> None:
-        """Draw how far it is; what failed is said above the bar."""
-        self._speed.take()
+        """Draw the new state; print the error of an item above the bar."""
+        self._rate.add()
         if outcome.error is not None:
             self.say(f"{one_line(outcome.name, 40)}: {one_line(outcome.error, 160)}")
-        self._line = self.line(batch)
+        self._bar.update(self._task, completed=batch.done, facts=self._facts(batch))
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""
         self._console.print(text, markup=False, highlight=False)
 
     def stop(self, batch: Batch) -> None:
-        """Take the bar away."""
+        """Leave the last state of the bar."""
         self._bar.stop()
 
-    def line(self, batch: Batch) -> BarLine:
-        """How far it is, drawn to the width it finds."""
-        return bar_line(batch, *self._speed.facts(batch))
+    def _facts(self, batch: Batch) -> str:
+        endings = [f"[{_STYLES[name]}]{text}[/]" for name, text in _endings(batch, _FIRST)]
+        done = f"{batch.done:,} of {batch.total:,}"
+        return " · ".join([done, *endings, *_cost(batch), *reversed(self._rate.texts(batch))])
 
 
-class SilentView:
-    """Shows nothing."""
-
-    def note(self, mended: Mended, path: Path) -> None:
-        """Say nothing."""
-
-    def start(self, batch: Batch) -> None:
-        """Say nothing."""
-
-    def update(self, batch: Batch, outcome: Outcome) -> None:
-        """Say nothing."""
-
-    def say(self, text: str) -> None:
-        """Say nothing."""
-
-    def stop(self, batch: Batch) -> None:
-        """Say nothing."""
-
-
-def begin_line(batch: Batch) -> str:
-    """How much there is to do."""
+def start_line(batch: Batch) -> str:
+    """Return how many items a batch has, and how many are done."""
     done = f"; {batch.done:,} of them are done already" if batch.done else ""
     return count(batch.total, "item") + done
 
 
-def mended_lines(mended: Mended, path: Path) -> list[str]:
-    """What was done to the results file, where anybody would want to know."""
-    made = []
-    if mended.torn:
-        made.append(f"{path}: the last line was not finished and was taken away")
-    if mended.replaced:
-        made.append(f"{path}: {count(mended.replaced, 'line')} of items that are done anew taken out")
-    if mended.double:
-        made.append(f"{path}: {count(mended.double, 'line')} of items that had one already taken out")
-    if mended.moved:
-        made.append(f"{path}: {count(mended.moved, 'line')} renamed, as the items have moved")
-    if mended.restored:
-        made.append(f"{path}: {count(mended.restored, 'line')} missing, put in from the ledger")
-    return made
+def repair_lines(mended: Mended, path: Path) -> list[str]:
+    """Return what was changed in the results file before the batch goes on."""
+    changes = [
+        (mended.torn, "removed the last line, which was not complete"),
+        (mended.replaced, f"removed {count(mended.replaced, 'line')} of items that run again"),
+        (mended.double, f"removed {count(mended.double, 'duplicate line')}"),
+        (mended.moved, f"renamed {count(mended.moved, 'line')}, as the items have moved"),
+        (mended.restored, f"restored {count(mended.restored, 'line')} from the ledger"),
+    ]
+    return [f"{path}: {text}" for number, text in changes if number]
+
+
+def _cost(batch: Batch) -> list[str]:
+    return [] if batch.cost_usd is None else [money(batch.cost_usd)]
+
+
+def _endings(batch: Batch, names: Iterable[str] = ENDINGS) -> list[tuple[str, str]]:
+    return [(name, f"{batch.endings[name]:,} {name.lower()}") for name in names if batch.endings[name]]

@@ -1,4 +1,4 @@
-"""An evaluation while it goes on: a bar with the score so far, cost and time left; or a line now and then."""
+"""The progress of an evaluation: a bar on a terminal, up to twenty lines elsewhere; score, cost and time left."""
 
 from __future__ import annotations
 
@@ -16,69 +16,69 @@ if TYPE_CHECKING:
     from ...evals.log import Entry
 
 _LINES = 20
-"""At most so many, where there is no terminal."""
+"""How many lines are written where there is no terminal."""
 
 
 class Progress:
-    """What is known so far."""
+    """The state of an evaluation. This class shows nothing but messages."""
 
     def __init__(self, done: Sequence[Entry], total: int, others: Sequence[Entry] = ()) -> None:
-        """`others` are in the log and do not count any more; what they cost does."""
-        self.total, self.tries, self.scores = total, len(done), sum(one.score for one in done)
-        costs = [cost for one in (*done, *others) if (cost := one.usage.get("cost_usd")) is not None]
+        """`others` are entries of the log that were replaced: only their cost counts."""
+        self.total, self.runs, self.scores = total, len(done), sum(entry.score for entry in done)
+        costs = [cost for entry in (*done, *others) if (cost := entry.usage.get("cost_usd")) is not None]
         self.cost, self.priced = sum(costs), bool(costs)
-        self.errors = sum(one.error is not None for one in done)
-        self._before, self._began = self.tries, time.monotonic()
+        self.errors = sum(entry.error is not None for entry in done)
+        self._runs_before, self._started = self.runs, time.monotonic()
 
     def add(self, entry: Entry) -> None:
-        """Take in one more."""
-        self.tries += 1
+        """Add a finished run."""
+        self.runs += 1
         self.scores += entry.score
         self.errors += entry.error is not None
         if entry.usage.get("cost_usd") is not None:
             self.cost, self.priced = self.cost + entry.usage["cost_usd"], True
 
     def say(self, text: str) -> None:
-        """Tell something that should not be missed."""
+        """Print a message."""
         click.echo(text, err=True)
 
     @property
-    def left(self) -> float | None:
-        """Seconds until it is finished, if it goes on like this."""
-        fresh = self.tries - self._before
-        return None if not fresh else (time.monotonic() - self._began) / fresh * (self.total - self.tries)
+    def seconds_left(self) -> float | None:
+        """Return the seconds until the end at the present rate; None before the first run has finished."""
+        runs = self.runs - self._runs_before
+        return None if not runs else (time.monotonic() - self._started) / runs * (self.total - self.runs)
 
     def __str__(self) -> str:
-        parts = [f"score {self.scores / self.tries:.3f}"] if self.tries else ["score ?"]
+        parts = [f"score {self.scores / self.runs:.3f}"] if self.runs else ["score ?"]
         parts += [money(self.cost)] if self.priced else []
         parts += [count(self.errors, "error")] if self.errors else []
-        parts += [f"{duration(self.left)} left"] if self.left and self.tries < self.total else []
+        parts += [f"{duration(self.seconds_left)} left"] if self.seconds_left and self.runs < self.total else []
         return " · ".join(parts)
 
 
 class _Lines(Progress):
-    """Says how far it is, up to twenty times."""
+    """Progress as lines of text."""
 
     def add(self, entry: Entry) -> None:
-        """Take in one more, and say so now and then."""
+        """Add a finished run, and write the state if it is due."""
         super().add(entry)
         every = -(-self.total // _LINES)
-        if self.tries % every == 0 or self.tries == self.total:
-            click.echo(f"{self.tries:,} of {self.total:,} · {self}", err=True)
+        if self.runs % every == 0 or self.runs == self.total:
+            self.say(f"{self.runs:,} of {self.total:,} · {self}")
 
 
 class _Bar(Progress):
-    """Moves a bar."""
+    """Progress as a bar."""
 
     def __init__(self, done: Sequence[Entry], total: int, others: Sequence[Entry], bar: Any, name: str) -> None:
         super().__init__(done, total, others)
         self._bar = bar
-        self._task = bar.add_task(name, total=total, completed=self.tries, said=str(self))
+        self._task = bar.add_task(name, total=total, completed=self.runs, facts=str(self))
 
     def add(self, entry: Entry) -> None:
-        """Take in one more, and draw it."""
+        """Add a finished run, and draw it."""
         super().add(entry)
-        self._bar.update(self._task, completed=self.tries, said=str(self))
+        self._bar.update(self._task, completed=self.runs, facts=str(self))
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""
@@ -89,7 +89,7 @@ class _Bar(Progress):
 def progress_of(
     header: Mapping[str, Any], done: Sequence[Entry], total: int, others: Sequence[Entry], quiet: bool
 ) -> Iterator[Progress]:
-    """The progress of an evaluation, shown on standard error as well as that can be."""
+    """Yield the progress of an evaluation, shown in the way that suits standard error."""
     if quiet:
         yield Progress(done, total, others)
         return
@@ -105,8 +105,8 @@ def progress_of(
         TextColumn("[bold]{task.description}"),
         BarColumn(bar_width=None),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[said]}", style="dim"),
+        TextColumn("{task.fields[facts]}", style="dim"),
     )
-    names = ", ".join(one["name"] for one in header["suites"])
+    names = ", ".join(suite["name"] for suite in header["suites"])
     with Bars(*columns, console=Console(stderr=True), transient=True, expand=True) as bars:
         yield _Bar(done, total, others, bars, names if len(names) <= 30 else f"{len(header['suites'])} suites")

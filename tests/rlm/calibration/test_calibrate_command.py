@@ -99,9 +99,12 @@ def test_a_log_of_submitted_answers_has_nothing_to_learn_from(
 def test_bad_usage_is_said(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     log = write_log(tmp_path / "log", entries_of(make_answers(telling, 100)))
     code, _, said = run(capfd, str(log), "--plot", str(tmp_path / "c.png"))
-    assert (code, "the picture is an SVG; call it c.svg" in said) == (2, True)
-    code, _, said = run(capfd, str(log), "--out", str(tmp_path / "none" / "c.json"))
-    assert (code, "cannot be written: No such file" in said) == (2, True)
+    assert (code, "--plot writes an SVG file; name it c.svg" in said) == (2, True)
+    (tmp_path / "file").touch()
+    code, _, said = run(capfd, str(log), "--out", str(tmp_path / "file" / "c.json"))
+    assert (code, "cannot be written (" in said) == (2, True)
+    assert run(capfd, str(log), "--out", str(tmp_path / "new" / "c.json"))[0] == 0
+    assert (tmp_path / "new" / "c.json").exists()
     assert run(capfd, str(tmp_path / "nothing"))[0] == 2
 
 

@@ -15,8 +15,8 @@ from rlm import results
 from rlm.calibration import Calibrator, load, save
 from rlm.calibration.calibrator import Whole
 from rlm.calibration.logistic import Logistic
-from rlm.cli import exit_codes
 from rlm.cli import rlm as group
+from rlm.cli.main import guard
 from rlm.evals.config import Evaluation, Settings
 from rlm.evals.simulated import Oracle, oracle_lm
 from rlm.evals.suites import SUITES
@@ -159,7 +159,7 @@ def test_a_task_file_takes_a_calibrator(
     save(replace(load(file), fitted_on={"models": ["oracle"]}), file)
     (folder / "task.yaml").write_text(TASK)
     (folder / "replies.yaml").write_text(json.dumps({"main": [main], "extraction": [ANSWER]}))
-    assert exit_codes.guard(group, ["run", str(folder / "task.yaml"), "--json"]) == code
+    assert guard(group, ["run", str(folder / "task.yaml"), "--json"]) == code
     result = json.loads(capfd.readouterr().out)
     assert result["status"] == status
     if status == "failed":

@@ -79,7 +79,10 @@ def test_version(rlm_main: Any) -> None:
     ("arguments", "said"),
     [
         (["nonsense"], "No such command"),
-        (["task.yaml"], "say `rlm run task.yaml`"),
+        (["rnu"], "No such command 'rnu'; did you mean run?"),
+        (["runs", "lst"], "did you mean list?"),
+        (["eval", "comapre"], "did you mean compare?"),
+        (["task.yaml"], "`rlm run task.yaml`"),
         (["run"], "Missing argument"),
         (["run", "t.yaml", "-i", "doc"], "is not NAME=VALUE"),
         (["run", "t.yaml", "-i", "a=1", "-i", "a=2"], "given twice"),
@@ -111,7 +114,7 @@ def test_init_writes_what_check_accepts_and_never_overwrites(rlm_main: Any, tmp_
     (tmp_path / "task.yaml").write_text("mine")
     code, _, err = rlm_main("init")
     assert code == 2
-    assert "is there already" in err
+    assert "exists already" in err
     assert (tmp_path / "task.yaml").read_text() == "mine"
     assert written.count("# ") > 20
 

@@ -57,7 +57,7 @@ def _same_disk(folder: Path) -> bool:
 def test_models_are_added_listed_and_forgotten(rlm_main: Any, model_file: Path) -> None:
     code, out, _ = rlm_main("models", "add", "small", "models/small.gguf")
     assert code == 0
-    assert f"small is {model_file}: GGUF Q4_1, llama, 98 MB" in out
+    assert f"small is {model_file}: GGUF Q4_1, llama, 98.4 MB" in out
     assert "local/small" in out
     listed = json.loads(rlm_main("models", "list", "--json")[1])["models"]
     assert [row["name"] for row in listed] == ["embedded", "small"]
@@ -93,7 +93,7 @@ def test_models_are_added_listed_and_forgotten(rlm_main: Any, model_file: Path) 
         (("add", "x", "none.gguf"), "there is no file or folder"),
         (("add", "x", "text.gguf"), "is no GGUF file"),
         (("add", "x", "folder"), "is not a model folder"),
-        (("add", "x"), "Give the path"),
+        (("add", "x"), "The path of a GGUF file"),
         (("add", "a/b", "text.gguf"), "cannot be a name"),
         (("add", "embedded", "text.gguf"), "take another name"),
         (("remove", "embeded"), "did you mean embedded?"),
@@ -248,7 +248,7 @@ def test_a_mixed_task_says_which_part_is_whose(rlm_main: Any, tmp_path: Path) ->
     task = load(written(tmp_path, "{main: {scripted: replies.yaml}, sub: local/embedded}"))
     notice = script_notice(task)
     assert notice is not None
-    assert "what main and extraction say was written in advance (replies.yaml)" in notice
+    assert "main and extraction replies were written in advance (replies.yaml)" in notice
     assert "A real model: sub is local/embedded." in notice
 
 

@@ -182,7 +182,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_several_files_are_a_batch(folder: Path) -> None:
     done = subprocess.run([*RUN, "task.yaml", "other.yaml"], cwd=folder, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
-    assert "2 files were given; one task is run at a time. For many: rlm batch *.yaml" in done.stderr
+    assert "2 files were given; this runs one task. For many: rlm batch *.yaml" in done.stderr
 
 
 def test_a_missing_key_is_4_and_says_which(run: Any) -> None:

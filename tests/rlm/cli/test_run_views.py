@@ -16,7 +16,7 @@ from rich.console import Console
 from rlm.budgets import MaxIterations, Usage
 from rlm.cli import formatting
 from rlm.cli.interrupted import interrupted_result
-from rlm.cli.pages import result as result_page
+from rlm.cli.pages.result import result_page
 from rlm.cli.progress import live
 from rlm.cli.progress.lines import LineView, SilentView
 from rlm.cli.progress.live import LiveView
@@ -349,7 +349,7 @@ USAGE = Usage(tokens_in=1200, tokens_out=300, cost_usd=0.5, seconds=75.0, llm_ca
 
 def shown(result: Any, notice: str | None = None) -> str:
     console = Console(record=True, width=140, file=io.StringIO())
-    result_page.show(console, result, iterations=3, notice=notice)
+    console.print(result_page(result, iterations=3, notice=notice))
     return console.export_text()
 
 
@@ -392,7 +392,7 @@ def test_a_failed_run_shows_what_there_is() -> None:
     assert "reason  the model could not be asked" in text
     assert '"age": "unknown"' in text
     assert "line two" in text
-    assert "1 iteration kept" in text
+    assert "1 iteration in the result" in text
 
 
 def test_outputs_that_were_mapped_to_something_else_are_shown() -> None:

@@ -20,6 +20,7 @@ import pytest
 
 from rlm.cli import exit_codes, rlm
 from rlm.cli.eval_options import SuitesType
+from rlm.cli.main import guard
 from rlm.evals.log import read_log
 from rlm.evals.suites import SUITES
 from tests.support.chat_server import ChatServer, LimitedChat, Play, completion
@@ -32,7 +33,7 @@ SUBMIT = "```python\nSUBMIT(answer=1000)\n```"
 
 def say(*arguments: str | Path) -> int:
     """A command in this process."""
-    return exit_codes.guard(rlm, [str(one) for one in arguments])
+    return guard(rlm, [str(one) for one in arguments])
 
 
 def start(*arguments: str | Path) -> subprocess.Popen[str]:
@@ -61,7 +62,7 @@ def test_a_suite_is_run_and_its_summary_printed(tmp_path: Path, capsys: pytest.C
     assert code == exit_codes.NO_ANSWER
     assert re.search(r"needle +4k +1 +0\.000 +0\.000 +1 failed", said.out)
     assert re.search(r"all +2 +0\.000 ±0\.000", said.out)
-    assert "2 runs broke off by an error. To run these again: rlm eval retry" in said.err
+    assert "2 runs ended by an error. To run them again: rlm eval retry" in said.err
     assert "2 x model:" in said.out
     assert [one.length for one in sorted(read_log(log).entries, key=lambda one: one.length)] == [4_000, 16_000]
     header = json.loads((log / "header.json").read_text())
@@ -108,7 +109,7 @@ def test_a_length_for_samples_from_files_is_said_to_be_left_aside(
 ) -> None:
     command = ("eval", "run", suite(tmp_path, 1), "--task", settings(tmp_path), "-q")
     assert say(*command, "--log", tmp_path / "one", "--length", "4k") == exit_codes.ANSWERED
-    assert "--length is left aside: samples from a file are as long as they are." in capsys.readouterr().err
+    assert "--length is ignored: samples from a file have their own length." in capsys.readouterr().err
     assert say(*command, "--log", tmp_path / "two") == exit_codes.ANSWERED
     assert "--length" not in capsys.readouterr().err
 
@@ -205,9 +206,11 @@ def test_an_interrupted_evaluation_says_how_to_go_on(tmp_path: Path) -> None:
     assert process.returncode == exit_codes.INTERRUPTED, said
     assert "Evaluation · scripted (replies.yaml)" in out
     done = len(lines_of(made[0]))
-    assert f"Interrupted. {done} of 6 runs are in the log; nothing of it is lost." in said
+    assert f"Interrupted. {done} of 6 runs are in the log; nothing is lost." in said
     assert "Traceback" not in said
-    again = next(line for line in said.splitlines() if line.startswith("To go on: ")).removeprefix("To go on: rlm ")
+    again = next(line for line in said.splitlines() if line.startswith("To continue: ")).removeprefix(
+        "To continue: rlm "
+    )
     assert say(*shlex.split(again), "-q") == exit_codes.ANSWERED
     assert len(lines_of(made[0])) == 6
 
@@ -255,7 +258,7 @@ def test_what_was_spent_on_replaced_runs_counts(tmp_path: Path, capsys: pytest.C
     capsys.readouterr()
     assert say("eval", "retry", log, "--max-cost", "3", "-q") == exit_codes.NO_ANSWER
     out, said = capsys.readouterr()
-    assert "Stopped: $3 is spent (--max-cost). 2 of 3 runs are in the log. 1 run was not begun." in said
+    assert "Stopped: $3 is spent (--max-cost). 2 of 3 runs are in the log. 1 run was not started." in said
     assert "$4.00 with runs that were tried again" in out
     assert say("eval", "run", samples, "--task", task, "--log", log, "-q", "--max-cost", "3") == exit_codes.NO_ANSWER
     assert len(lines_of(log)) == 3
@@ -310,12 +313,12 @@ def test_the_suites_and_the_logs_are_listed(
         (["needles", "--model", "oracle"], "there is no suite 'needles'; did you mean needle?"),
         (["gone.jsonl", "--model", "oracle"], "there is no file gone.jsonl"),
         (["/tmp", "--model", "oracle"], "/tmp is a directory; a suite of your own is a .jsonl file"),
-        (["needle", "--model", "oracle", "--length", "long"], "'long' is no length"),
+        (["needle", "--model", "oracle", "--length", "long"], "'long' is not a length"),
         (["needle", "--model", "oracle", "--length", "10"], "is not between"),
         (["needle"], "rlm eval run: models.main is missing"),
-        (["needle", "--model", "openai/x", "--error-rate", "0.1"], "give it with --model oracle"),
+        (["needle", "--model", "openai/x", "--error-rate", "0.1"], "needs --model oracle"),
         (["needle", "--task", "gone.yaml"], "gone.yaml"),
-        (["needle", "--model", "oracle", "--epochs", "2", "--cache", "read"], "every epoch would get the answers"),
+        (["needle", "--model", "oracle", "--epochs", "2", "--cache", "read"], "every epoch the responses of the first"),
     ],
 )
 def test_mistakes_are_said_before_anything_is_run(
@@ -380,7 +383,7 @@ def test_what_is_no_log_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[st
     log = write(tmp_path / "mine", [entry("a")], configuration={})
     (log / "samples.jsonl").write_text(json.dumps({**entry("a").to_dict(), "error": "model:rate: busy"}) + "\n")
     assert say("eval", "retry", log) == exit_codes.USAGE
-    assert "its header does not say how it was begun" in capsys.readouterr().err
+    assert "its header does not describe the evaluation" in capsys.readouterr().err
     (tmp_path / "file").write_text("")
     run = ("eval", "run", "needle", "--model", "oracle", "--log", tmp_path / "file" / "log")
     assert say(*run) == exit_codes.ENVIRONMENT

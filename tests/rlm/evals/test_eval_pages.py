@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from rlm.cli.console import print_page
 from rlm.cli.pages.eval_comparison import comparison_page
-from rlm.cli.pages.evaluation import show, summary_page
+from rlm.cli.pages.evaluation import summary_page
 from rlm.evals.compare import compare
 from rlm.evals.log import Entry, EvalLog, read_log
 from rlm.evals.summary import summarize
@@ -29,7 +30,7 @@ def entries(low: float = 0.0) -> list[Entry]:
 
 def shown(page: object) -> str:
     output = io.StringIO()
-    show(page, output)  # type: ignore[arg-type]
+    print_page(page, output)  # type: ignore[arg-type]
     return output.getvalue()
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from rlm import traces
 from rlm.cli import rlm
-from rlm.cli.pages import result
+from rlm.cli.pages.result import result_page
 from rlm.cli.progress.lines import LineView
 from rlm.cli.progress.live import LiveView
 from rlm.cli.progress.state import RunState
@@ -235,7 +235,8 @@ def test_the_ending_of_a_failure_names_what_was_rejected() -> None:
     stream = io.StringIO()
     failed = [{"metric": "confidence", "threshold": 0.8, "actual": 0.41}]
     plan = {"name": None, "rejected": [{"name": HOSTILE, "failed_thresholds": failed}], "escalations": ["e1"]}
-    result.show(Console(file=stream, width=120), Failed("none", plan=plan), iterations=0, notice=None)
+    page = result_page(Failed("none", plan=plan), iterations=0, notice=None)
+    Console(file=stream, width=120).print(page)
     assert "confidence: wanted 0.8, was 0.41" in stream.getvalue()
     assert "\x1b" not in stream.getvalue()
 

@@ -27,7 +27,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
 
 
 def test_list_shows_filters_and_speaks_json(record: Record, command: Command) -> None:
-    assert "No runs are on record yet" in command("list").stderr
+    assert "No runs are recorded yet" in command("list").stderr
     submitted = record([cell("SUBMIT(n=987654321)")])
     failed = record([])
     shown = command("list").stdout
