@@ -9,8 +9,10 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+CERTIFICATE = Path(__file__).with_name("loopback.pem")
 USAGE = {"prompt_tokens": 12, "completion_tokens": 2, "total_tokens": 14}
 
 

@@ -11,7 +11,6 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ from rlm.models.direct.client import retry_after_seconds
 from rlm.models.direct.connection_pool import connections
 from rlm.models.direct.http1 import InvalidResponse
 from rlm.models.direct.transport import Endpoint
-from tests.support.chat_server import ChatServer, Play, error
+from tests.support.chat_server import CERTIFICATE, ChatServer, Play, error
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 ENDLESS = {
@@ -144,7 +143,7 @@ def watched(work: Callable[[], Any]) -> tuple[set[int], set[int]]:
 
 def test_a_failed_handshake_leaves_no_descriptor_in_the_event_loop() -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(Path(__file__).parent / "loopback.pem")
+    context.load_cert_chain(CERTIFICATE)
 
     async def refused() -> None:
         with pytest.raises(ssl.SSLCertVerificationError):

@@ -7,7 +7,6 @@ import io
 import socket
 import threading
 import time
-from pathlib import Path
 
 import dspy
 import pytest
@@ -18,7 +17,7 @@ from rlm.models.direct import connection
 from rlm.models.direct import connection_pool as kept
 from rlm.models.direct.connection_pool import connections
 from rlm.models.direct.routing import direct_client
-from tests.support.chat_server import USAGE, ChatServer, Play, completion
+from tests.support.chat_server import CERTIFICATE, USAGE, ChatServer, Play, completion
 
 TURNS = [("user", "What is 1?"), ("assistant", "one"), ("user", "And 2? \u2603")]
 
@@ -301,9 +300,6 @@ async def test_tls_with_a_certificate_that_is_not_trusted(lm_for, server_context
         await ask(lm_for(chat.url, way, num_retries=0), [("user", "x")])
     assert caught.value.kind == "transport"
     assert not chat.requests
-
-
-CERTIFICATE = Path(__file__).parent / "loopback.pem"
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ def digest() -> str:
 
 
 def test_samples_are_the_same_in_every_process() -> None:
-    code = "from tests.rlm.evals.test_suites import digest; print(digest())"
+    code = "from tests.rlm.evals.suites.test_suites import digest; print(digest())"
     runs = [
         subprocess.run(
             [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
