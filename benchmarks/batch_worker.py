@@ -143,7 +143,7 @@ def batch(folder: Path, count: int, make: Callable[[], Any]) -> dict[str, Any]:
     """A whole batch with its ledger and its results; then, whether anything is lost or there twice."""
     from rlm.batch.driver import Batch
     from rlm.batch.ledger import Ledger
-    from rlm.batch.results_file import Results
+    from rlm.batch.results_file import ResultsFile
     from rlm.batch.source import Source
 
     ledger = Ledger(folder / "ledger.db")
@@ -151,13 +151,13 @@ def batch(folder: Path, count: int, make: Callable[[], Any]) -> dict[str, Any]:
     began = time.perf_counter()
     batch.prepare()
     reading = time.perf_counter() - began
-    results = Results(folder / "results.jsonl", ledger)
-    engine = make()
-    clock = Clock(count, lambda: engine.pids)
-    for _ in batch.run(engine, results):
+    results = ResultsFile(folder / "results.jsonl", ledger)
+    executor = make()
+    clock = Clock(count, lambda: executor.pids)
+    for _ in batch.run(executor, results):
         clock.take()
     found = clock.result()
-    engine.close()
+    executor.close()
     results.close()
     ledger.close()
     right, lines = set(), 0
@@ -171,12 +171,12 @@ def batch(folder: Path, count: int, make: Callable[[], Any]) -> dict[str, Any]:
 
 
 class Idle:
-    """An engine that answers at once: what is left is the driver, its ledger and its results."""
+    """An executor that answers at once: what is left is the driver, its ledger and its results."""
 
     pids: tuple[int, ...] = ()
 
     def run(self, items: Any) -> Any:
-        from rlm.batch.outcome import Outcome
+        from rlm.batch.item import Outcome
 
         usage = {"tokens_in": 100, "tokens_out": 20, "cost_usd": None, "seconds": 0.1, "unpriced_calls": 2}
         for item in items:
@@ -189,18 +189,18 @@ class Idle:
 
 def _local(workers: int | None, at_once: int) -> Callable[[], Any]:
     def make() -> Any:
-        from rlm.batch.executors.processes import LocalEngine
+        from rlm.batch.executors.processes import ProcessExecutor
 
-        return LocalEngine(workers=workers, at_once=at_once, log=Path(os.environ["RLM_HOME"]) / "log")
+        return ProcessExecutor(workers=workers, at_once=at_once, log=Path(os.environ["RLM_HOME"]) / "log")
 
     return make
 
 
 def _ray(workers: int | None, at_once: int) -> Callable[[], Any]:
     def make() -> Any:
-        from rlm.batch.executors.ray import RayEngine
+        from rlm.batch.executors.ray import RayExecutor
 
-        return RayEngine(workers=workers, at_once=at_once)
+        return RayExecutor(workers=workers, at_once=at_once)
 
     return make
 

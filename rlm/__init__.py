@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .adapters import OutlinesAdapter, TwoStepAdapter
+    from .batch import BatchSummary, open_batch, run_batch
     from .budgets import FallbackTrigger
     from .interpreter import SandboxInterpreter
     from .predict import Predict, RunFailed
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BatchSummary",
     "Extracted",
     "Failed",
     "FallbackTrigger",
@@ -27,10 +29,15 @@ __all__ = [
     "TwoStepAdapter",
     "__version__",
     "configure",
+    "open_batch",
+    "run_batch",
 ]
 
 # Where each public name lives. `import dspy` takes seconds, so nothing is imported before its name is used.
 _HOME = {
+    "BatchSummary": "batch.summary",
+    "open_batch": "batch.run",
+    "run_batch": "batch.run",
     "Extracted": "results",
     "Failed": "results",
     "FallbackTrigger": "budgets",
@@ -43,7 +50,7 @@ _HOME = {
     "TwoStepAdapter": "adapters",
     "configure": "settings",
 }
-_PACKAGES = ("adapters", "calibration", "extraction", "models", "plans", "settings", "telemetry", "traces")
+_PACKAGES = ("adapters", "batch", "calibration", "extraction", "models", "plans", "settings", "telemetry", "traces")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""A batch, driven: items go from their source to the engine, what becomes of them into the ledger and the results."""
+"""The driver of a batch: passes items from their source to the executor, and outcomes to the ledger and the results."""
 
 from __future__ import annotations
 
@@ -6,192 +6,186 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from ..tasks import TaskError
-from .errors import BatchError, Unfit
-from .executors.base import Engine
-from .item import Item
-from .ledger import Ledger, SameName
-from .outcome import ENDINGS, Outcome
-from .results_file import Results
+from ..tasks import Task, TaskError
+from .errors import BatchError, MachineUnfit
+from .executors.base import Executor
+from .item import ENDINGS, UNSUCCESSFUL, Item, Outcome
+from .ledger import DuplicateNames, Ledger
+from .results_file import ResultsFile
 from .source import Source, lease_of
 
-LOSSES = 3
-BAD = ("Failed", "Lost")
+DEFAULT_MAX_LOSSES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """When a batch ends before all is done."""
+class StopRules:
+    """When a batch stops before all items have ended."""
 
     max_cost: float | None = None
-    """In dollars, for the whole batch: when it is reached, no more items are started."""
+    """The cost of the whole batch, in dollars, after which no more items are started."""
 
     fail_on_error: float | None = None
-    """The share of all items, from 0 to 1, that may end badly."""
+    """The share of all items, from 0 to 1, that may be failed or lost."""
 
-    losses: int = LOSSES
-    """How often an item may be lost, with its worker or its sandbox, before it is given up."""
+    max_losses: int = DEFAULT_MAX_LOSSES
+    """How often an item may be lost, with its worker or its sandbox, before it is not retried."""
 
 
 class Batch:
-    """One batch. `prepare` first, then iterate over `run`; `stop` may be called from a signal handler."""
+    """One batch. Call `prepare` first, then iterate over `run`; `stop` may be called from a signal handler."""
 
     def __init__(
-        self, source: Source, ledger: Ledger, rules: Rules | None = None, *, tell: Callable[[str], None] | None = None
+        self,
+        source: Source,
+        ledger: Ledger,
+        rules: StopRules | None = None,
+        *,
+        notify: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`tell` is told of what happens that no outcome says: that an item was lost and is run again."""
-        self.rules = rules or Rules()
-        self.tell = tell
+        """`notify` is called with a message when an item was lost and is retried."""
+        self.rules = rules or StopRules()
+        self.notify = notify
         self.total = 0
         self.endings: dict[str, int] = dict.fromkeys(ENDINGS, 0)
-        """How many items have ended how, earlier sessions included."""
+        """The number of items by ending, earlier sessions included."""
 
         self.cost_usd: float | None = None
-        """What all attempts have cost, earlier sessions included."""
+        """The cost of all attempts, earlier sessions included."""
 
-        self.unpriced = 0
-        """Calls of earlier sessions that no price was known of."""
+        self.unpriced_calls = 0
+        """Model calls of earlier sessions whose price is unknown."""
 
-        self.why: str | None = None
-        """Why no more items are started, if that is so."""
+        self.stop_reason: str | None = None
+        """Why no more items are started; None while they are."""
 
         self.running: dict[str, tuple[int, Item]] = {}
-        """The items that the engine has, by key, with their numbers."""
+        """The items that the executor has, by key, with their numbers."""
 
         self._source, self._ledger = source, ledger
-        self._again: deque[tuple[int, Item]] = deque()
-        self._fed: Iterator[tuple[int, Item]] = iter(())
+        self._retries: deque[tuple[int, Item]] = deque()
+        self._unfinished: Iterator[tuple[int, Item]] = iter(())
 
     @property
     def done(self) -> int:
-        """How many items have ended, earlier sessions included."""
+        """The number of items that have ended, earlier sessions included."""
         return sum(self.endings.values())
 
     @property
-    def bad(self) -> int:
-        """How many items have ended badly."""
-        return sum(self.endings[ending] for ending in BAD)
+    def unsuccessful(self) -> int:
+        """The number of items that failed or were lost."""
+        return sum(self.endings[ending] for ending in UNSUCCESSFUL)
 
     @property
     def failing(self) -> bool:
-        """Whether more items have ended badly than may."""
-        share = self.rules.fail_on_error
-        return self.bad > (share or 0.0) * self.total
+        """Whether more items failed or were lost than the rules allow."""
+        return self.unsuccessful > (self.rules.fail_on_error or 0.0) * self.total
 
-    def prepare(self, *, retry_failed: bool = False, look: Callable[[Item, object], None] | None = None) -> None:
-        """Read and check everything once; `look` is shown each item and its task.
+    def prepare(self, *, retry_failed: bool = False, on_task: Callable[[Task], None] = lambda _: None) -> None:
+        """Read and check all items once; call `on_task` with the task of each, without its inputs.
 
-        Raises `TaskError`, and `BatchError` where two items have one name.
+        Raises `TaskError`, and `BatchError` if two items have the same name.
         """
 
         def entries() -> Iterator[tuple[str, str, float]]:
-            for item, base, digest in self._source.checked():
-                if look is not None:
-                    look(item, base.task)
-                yield digest, item.name, lease_of(base)
+            for item, template, digest in self._source.checked():
+                on_task(template.task)
+                yield digest, item.name, lease_of(template)
 
         try:
             self.total = self._ledger.begin(entries())
-        except SameName as error:
-            raise BatchError(self._source.same_name(error.first, error.second, error.name)) from None
+        except DuplicateNames as error:
+            message = self._source.duplicate_names(error.first, error.second, error.name)
+            raise BatchError(message) from None
         if retry_failed and not self._is_spent(self._ledger.spent()):
-            self._ledger.forget(BAD)
-        elif retry_failed and self.tell is not None:
-            self.tell(f"--max-cost ${self.rules.max_cost:g} is spent: what failed is not done again")
+            self._ledger.forget(UNSUCCESSFUL)
+        elif retry_failed:
+            self.notify(f"--max-cost ${self.rules.max_cost:g} is spent: failed items are not run again")
 
-    def run(self, engine: Engine, results: Results) -> Iterator[Outcome]:
-        """Run what is missing, and yield what becomes of each item once it is written down."""
+    def run(self, executor: Executor, results: ResultsFile) -> Iterator[Outcome]:
+        """Run the unfinished items, and yield each outcome once it is recorded."""
         totals = self._ledger.totals()
-        self.endings |= {ending: one.count for ending, one in totals.items()}
+        self.endings |= {ending: subtotal.count for ending, subtotal in totals.items()}
         self.cost_usd = self._ledger.spent()
-        self.unpriced = sum(one.unpriced for one in totals.values())
-        self._fed = self._missing()
-        self._judge()
-        return self._run(engine, results)
+        self.unpriced_calls = sum(subtotal.unpriced for subtotal in totals.values())
+        self._unfinished = self._read_unfinished()
+        self._apply_rules()
+        return self._run(executor, results)
 
-    def _run(self, engine: Engine, results: Results) -> Iterator[Outcome]:
+    def stop(self, reason: str) -> None:
+        """Start no more items. Running items continue to their end."""
+        self.stop_reason = self.stop_reason or reason
+
+    def _run(self, executor: Executor, results: ResultsFile) -> Iterator[Outcome]:
         while True:
-            for outcome in engine.run(self._items()):
+            for outcome in executor.run(self._items()):
                 if outcome.key not in self.running:
-                    continue  # left over from a batch that was broken off on the same engine
+                    continue  # left over from an abandoned batch on the same executor
                 number, item = self.running.pop(outcome.key)
-                if outcome.stop:
-                    raise Unfit(outcome.error or "a machine lacks what every item needs")
-                settled = self._settled(outcome, number, item)
-                if settled is not None and results.write(number, settled):
-                    self._count(settled)
-                    yield settled
-            if not self._again or self.why is not None:
+                if outcome.fatal:
+                    raise MachineUnfit(outcome.error or "a machine lacks what every item needs")
+                final = self._retry_or_end(outcome, number, item)
+                if final is not None and results.write(number, final):
+                    self.endings[final.ending] += 1
+                    self._spend(final.usage.get("cost_usd"))
+                    yield final
+            if not self._retries or self.stop_reason is not None:
                 return
 
-    def stop(self, why: str) -> None:
-        """Start no more items. What runs goes on to its end."""
-        self.why = self.why or why
-
-    def _missing(self) -> Iterator[tuple[int, Item]]:
+    def _read_unfinished(self) -> Iterator[tuple[int, Item]]:
         changed = None
         try:
             for number, item in enumerate(self._source.read(), 1):
-                # What is read from now on would go under the key of what was there before.
-                if (changed := self._source.changed()) is not None:
+                # Whatever is read after a change would be recorded under the key of the previous content.
+                if (changed := self._source.changed_file()) is not None:
                     break
-                found = self._ledger.to_do(number)
-                if found is not None:
-                    yield number, replace(item, key=found[0], lease=found[1])
+                unfinished = self._ledger.unfinished(number)
+                if unfinished is not None:
+                    yield number, replace(item, key=unfinished[0], lease=unfinished[1])
         except TaskError:
-            if (changed := self._source.changed()) is None:
+            if (changed := self._source.changed_file()) is None:
                 raise
         if changed is not None:
-            said = "was changed meanwhile; the same command goes on with what it says now"
-            self.stop(f"{changed} {said if changed.exists() else 'is gone; put it back, and the same command goes on'}")
+            present = "was changed meanwhile; the same command continues with its new content"
+            missing = "is gone; restore it, and the same command continues"
+            self.stop(f"{changed} {present if changed.exists() else missing}")
 
     def _items(self) -> Iterator[Item]:
-        """What the engine is given, when it has room for more."""
-        while self.why is None:
-            following = self._again.popleft() if self._again else next(self._fed, None)
-            if following is None:
+        """Yield items as the executor asks for them."""
+        while self.stop_reason is None:
+            entry = self._retries.popleft() if self._retries else next(self._unfinished, None)
+            if entry is None:
                 return
-            number, item = following
+            number, item = entry
             self._ledger.lease(item.key, item.lease)
             self.running[item.key] = (number, item)
             yield item
 
-    def _settled(self, outcome: Outcome, number: int, item: Item) -> Outcome | None:
-        """The outcome, if that is the end of it; None where the item is tried again."""
+    def _retry_or_end(self, outcome: Outcome, number: int, item: Item) -> Outcome | None:
+        """Return the outcome if it is final; None if the item is retried."""
         if outcome.ending != "Lost":
             return outcome
         losses = self._ledger.lose(item.key)
-        if losses < self.rules.losses:
-            cost = _cost(outcome)
-            self._ledger.spend(item.key, cost)  # what the last attempt cost comes with its outcome
+        if losses < self.rules.max_losses:
+            cost = outcome.usage.get("cost_usd")
+            self._ledger.spend(item.key, cost)  # the cost of the last attempt is recorded with its outcome
             self._spend(cost)
-            self._again.append((number, replace(item, alone=True)))
-            if self.tell is not None:
-                self.tell(f"{item.name}: {outcome.error}; it is run again")
+            self._retries.append((number, replace(item, exclusive=True)))
+            self.notify(f"{item.name}: {outcome.error}; it is run again")
             return None
         error = f"given up after it was lost {losses} times; the last time, {outcome.error}"
         return replace(outcome, error=error)
 
-    def _count(self, outcome: Outcome) -> None:
-        self.endings[outcome.ending] += 1
-        self._spend(_cost(outcome))
-
     def _spend(self, cost: float | None) -> None:
         if cost is not None:
             self.cost_usd = (self.cost_usd or 0.0) + cost
-        self._judge()
+        self._apply_rules()
 
     def _is_spent(self, cost: float | None) -> bool:
         return self.rules.max_cost is not None and (cost or 0.0) >= self.rules.max_cost
 
-    def _judge(self) -> None:
-        most, share = self.rules.max_cost, self.rules.fail_on_error
+    def _apply_rules(self) -> None:
+        limit, share = self.rules.max_cost, self.rules.fail_on_error
         if self._is_spent(self.cost_usd) and self.done < self.total:
-            self.stop(f"--max-cost ${most:g} is spent; with a larger one, the same command does the rest")
+            self.stop(f"--max-cost ${limit:g} is spent; with a larger one, the same command runs the rest")
         if share is not None and self.failing:
             self.stop(f"more than {share:.0%} of all items failed (--fail-on-error {share:g})")
-
-
-def _cost(outcome: Outcome) -> float | None:
-    cost: float | None = ((outcome.result or {}).get("usage") or {}).get("cost_usd")
-    return cost

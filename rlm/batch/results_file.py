@@ -1,4 +1,7 @@
-"""The results file: a line of JSON for each item, in the order in which they ended. Never a torn or a double line."""
+"""The results file: one line of JSON for each item, in the order in which the items ended.
+
+Opening the file repairs it: afterwards it agrees with the ledger and has neither torn nor duplicate lines.
+"""
 
 from __future__ import annotations
 
@@ -13,100 +16,102 @@ from typing import IO, Any
 
 from ..files import FileLock, replacing
 from ..json_values import dump
-from .errors import BatchTaken, ForeignResults, unwritable
-from .ledger import Entry, Ledger
-from .outcome import ENDINGS, Outcome
+from .errors import BatchInUse, ForeignResultsFile, not_writable
+from .item import ENDINGS, Outcome
+from .ledger import Ledger, LedgerEntry
 
-_FIRST = b'{"item": '
-"""How every line begins."""
+_LINE_START = b'{"item": '
+"""The first bytes of every line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
-    """What had to be done to a results file before a batch could go on with it."""
+class Repairs:
+    """What was repaired when a results file was opened."""
 
     torn: int = 0
-    """Bytes of a line that was not finished."""
+    """Bytes of an incomplete last line, which was removed."""
 
     restored: int = 0
-    """Lines that the ledger had and the file had not."""
+    """Missing lines that were restored from the ledger."""
 
     replaced: int = 0
-    """Lines of items that have changed since, or are to be done again."""
+    """Lines removed because their items have changed or are to be run again."""
 
     moved: int = 0
-    """Lines of items that have another name or number now."""
+    """Lines of items that have another name or number now, which were updated."""
 
-    gone: int = 0
-    """Lines of items that are not in the batch now: they stay, and their number is null."""
+    unrelated: int = 0
+    """Lines of items that are not in the batch now: they stay, with null as their number."""
 
-    double: int = 0
-    """Lines of items that had one already."""
+    duplicate: int = 0
+    """Duplicate lines that were removed."""
 
 
-class Results:
-    """The results file of a batch, open for more lines. `mended` says what was put right when it was opened."""
+class ResultsFile:
+    """The results file of a batch, open for appending. `repairs` tells what was repaired when it was opened.
+
+    Raises `BatchInUse`, `ForeignResultsFile` and `NotWritable`.
+    """
 
     def __init__(self, path: Path, ledger: Ledger) -> None:
         self.path = path
         self._ledger = ledger
-        with _room(path):
+        with _write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._lock, self.mended = self._open()
+            self._lock, self.repairs = self._open()
 
     def write(self, number: int, outcome: Outcome) -> bool:
-        """Write an outcome down, in the ledger and here; False if the item has one already."""
-        self._return()
-        entry = entry_of(number, outcome)
+        """Record an outcome in the ledger and here; return False, and change nothing, if the item has one."""
+        self._reopen_if_moved()
+        entry = ledger_entry(number, outcome)
         if not self._ledger.write(entry):
             return False
-        with _room(self.path):
+        with _write_errors(self.path):
             _append(self._lock.fileno(), entry.line)
         return True
 
     def close(self) -> None:
         """Close the file."""
         try:
-            self._return()
+            self._reopen_if_moved()
         finally:
             self._lock.release()
 
-    def _open(self) -> tuple[FileLock, Mended]:
+    def _open(self) -> tuple[FileLock, Repairs]:
         """Lock the file and repair it."""
-        lock = _locked(self.path)
+        lock = _lock(self.path)
         try:
-            mended = _mend(self.path, self._ledger)
-            replaced = None if lock.is_current() else _locked(self.path)
+            repairs = _repair(self.path, self._ledger)
+            rewritten = None if lock.is_current() else _lock(self.path)
         except BaseException:
             lock.release()
             raise
-        if replaced is None:
-            return lock, mended
+        if rewritten is None:
+            return lock, repairs
         lock.release()
-        return replaced, mended
+        return rewritten, repairs
 
-    def _return(self) -> None:
-        """Put the file back, with all its lines, if somebody has taken it away."""
+    def _reopen_if_moved(self) -> None:
+        """Restore the file, with all its lines, if it was deleted or moved away."""
         if not self._lock.is_current():
-            with _room(self.path):
+            with _write_errors(self.path):
                 lock, _ = self._open()
                 self._lock.release()
                 self._lock = lock
 
 
-def _locked(path: Path) -> FileLock:
-    """Lock the file for appending. Raise `BatchTaken` if another process has it, with whatever ledger."""
+def _lock(path: Path) -> FileLock:
+    """Lock the file for appending. Raises `BatchInUse` if another process has it, with whichever ledger."""
     lock = FileLock(path, mode=0o644, append=True)
     if not lock.acquire(timeout=0):
-        raise BatchTaken(f"another process is writing to {path}; wait for it, or end it, or name another --output")
+        raise BatchInUse(f"another process is writing to {path}; wait for it, end it, or use another --output")
     return lock
 
 
-def entry_of(number: int, outcome: Outcome) -> Entry:
-    """An outcome as the ledger keeps it. `number` is the item's place in the batch."""
-    result = outcome.result or {}
-    usage = result.get("usage") or {}
-    made: dict[str, Any] = {
+def ledger_entry(number: int, outcome: Outcome) -> LedgerEntry:
+    """Return the outcome of an item as the ledger stores it; `number` is its position in the batch."""
+    result, usage = outcome.result or {}, outcome.usage
+    data: dict[str, Any] = {
         "item": outcome.name,
         "number": number,
         "ending": outcome.ending,
@@ -121,14 +126,19 @@ def entry_of(number: int, outcome: Outcome) -> Entry:
     }
     for name in ("reason", "partial_outputs", "plan", "field_confidence", "extraction_notes"):
         if outcome.ending != "Submitted" and result.get(name) not in (None, {}):
-            made["notes" if name == "extraction_notes" else name] = result[name]
+            data["notes" if name == "extraction_notes" else name] = result[name]
+    return _entry(data, outcome.seconds, dump(data))
+
+
+def _entry(data: dict[str, Any], seconds: float, line: str) -> LedgerEntry:
+    usage = data.get("usage") or {}
     tokens = int(usage.get("tokens_in") or 0) + int(usage.get("tokens_out") or 0)
     cost, unpriced = usage.get("cost_usd"), int(usage.get("unpriced_calls") or 0)
-    return Entry(outcome.key, outcome.ending, outcome.error, outcome.seconds, tokens, cost, unpriced, dump(made))
+    return LedgerEntry(data["key"], data["ending"], data.get("error"), seconds, tokens, cost, unpriced, line)
 
 
 def _append(file: int, line: str) -> None:
-    """Write a whole line, or none: what there was room for is taken away again."""
+    """Append a whole line or nothing: a line that does not fit is removed again."""
     data, before = line.encode() + b"\n", os.fstat(file).st_size
     try:
         written = 0
@@ -140,15 +150,15 @@ def _append(file: int, line: str) -> None:
         raise
 
 
-def _mend(path: Path, ledger: Ledger) -> Mended:
-    """Make the file say what the ledger says: no half line, none twice, none missing, none of an earlier version."""
-    torn, found = 0, Counter[str]()
+def _repair(path: Path, ledger: Ledger) -> Repairs:
+    """Make the file agree with the ledger: no torn, duplicate, missing or outdated lines."""
+    torn, states = 0, Counter[str]()
     if path.exists():
         with path.open("rb+") as file:
-            torn = _torn(file, path)
-            found = _look(file, path, ledger)
-            file.truncate(file.seek(0, os.SEEK_END) - torn)  # not before it is known to be ours
-            if found["again"] + found["replaced"] + found["moved"] + found["numbered"] + found["double"]:
+            torn = _torn_bytes(file, path)
+            states = _count_states(file, path, ledger)
+            file.truncate(file.seek(0, os.SEEK_END) - torn)  # not before every line was recognized
+            if any(states[state] for state in ("again", "replaced", "moved", "numbered", "duplicate")):
                 _rewrite(file, path, ledger)
     ledger.begin_lines()
     for key in _keys(path):
@@ -161,8 +171,14 @@ def _mend(path: Path, ledger: Ledger) -> Mended:
             restored += 1
     finally:
         os.close(target)
-    moved = found["moved"]
-    return Mended(torn, restored - moved, found["again"] + found["replaced"], moved, found["other"], found["double"])
+    return Repairs(
+        torn=torn,
+        restored=restored - states["moved"],
+        replaced=states["again"] + states["replaced"],
+        moved=states["moved"],
+        unrelated=states["other"],
+        duplicate=states["duplicate"],
+    )
 
 
 def _renamed(line: str, name: str, number: int) -> str:
@@ -170,51 +186,51 @@ def _renamed(line: str, name: str, number: int) -> str:
     return line if (data["item"], data["number"]) == (name, number) else dump({**data, "item": name, "number": number})
 
 
-def _torn(file: IO[bytes], path: Path) -> int:
-    """How long a last line is that is not finished. Raises if it is none of ours."""
+def _torn_bytes(file: IO[bytes], path: Path) -> int:
+    """Return the length of an incomplete last line. Raises if that line is not part of a result."""
     end = size = file.seek(0, os.SEEK_END)
     while end > 0:
         start = max(0, end - 65_536)
         file.seek(start)
-        found = file.read(end - start).rfind(b"\n")
-        if found >= 0:
-            end = start + found + 1
+        newline = file.read(end - start).rfind(b"\n")
+        if newline >= 0:
+            end = start + newline + 1
             break
         end = start
     file.seek(end)
-    if not _FIRST.startswith(file.read(len(_FIRST))):
+    if not _LINE_START.startswith(file.read(len(_LINE_START))):
         raise _foreign(path)
     return size - end
 
 
-def _look(file: IO[bytes], path: Path, ledger: Ledger) -> Counter[str]:
-    """How the lines stand. Outcomes that only the file knows are written into the ledger."""
-    found = Counter[str]()
+def _count_states(file: IO[bytes], path: Path, ledger: Ledger) -> Counter[str]:
+    """Count the lines by state. Outcomes that only the file has are recorded in the ledger."""
+    states = Counter[str]()
     ledger.begin_lines()
     for number, data, line in _parsed(file, path):
         if not ledger.note_line(data["key"]):
-            found["double"] += 1
+            states["duplicate"] += 1
             continue
-        standing = ledger.standing(data["key"], data["item"], data["number"])
-        if standing in ("open", "replaced"):
+        state = ledger.line_state(data["key"], data["item"], data["number"])
+        if state in ("open", "replaced"):
             ledger.write(_entry_of_line(data, line, path, number))
-            standing = ledger.standing(data["key"], data["item"], data["number"])
-        found[standing] += 1
-        found["numbered"] += standing == "other" and data["number"] is not None
-    return found
+            state = ledger.line_state(data["key"], data["item"], data["number"])
+        states[state] += 1
+        states["numbered"] += state == "other" and data["number"] is not None
+    return states
 
 
 def _rewrite(file: IO[bytes], path: Path, ledger: Ledger) -> None:
-    """The file without the lines that must go, put in its place as a whole. What is not in the batch has no number."""
+    """Replace the file by one without outdated lines. Lines of items that are not in the batch lose their number."""
     ledger.begin_lines()
     with replacing(path) as target:
         for _, data, line in _parsed(file, path):
             if not ledger.note_line(data["key"]):
                 continue
-            standing = ledger.standing(data["key"], data["item"], data["number"])
-            if standing == "other" and data["number"] is not None:
+            state = ledger.line_state(data["key"], data["item"], data["number"])
+            if state == "other" and data["number"] is not None:
                 line = dump({**data, "number": None})
-            if standing in ("current", "other"):
+            if state in ("current", "other"):
                 target.write(line.encode() + b"\n")
 
 
@@ -226,12 +242,11 @@ def _parsed(file: IO[bytes], path: Path) -> Iterator[tuple[int, dict[str, Any], 
         try:
             line = raw.decode().rstrip("\n")
             data = json.loads(line)
-            ours = isinstance(data["key"], str) and isinstance(data["item"], str)
-            ours = ours and isinstance(data["number"], int | None)
-            ours = ours and data["ending"] in ENDINGS
+            valid = isinstance(data["key"], str) and isinstance(data["item"], str)
+            valid = valid and isinstance(data["number"], int | None) and data["ending"] in ENDINGS
         except (ValueError, TypeError, KeyError, RecursionError):
-            ours = False
-        if not ours:
+            valid = False
+        if not valid:
             raise _foreign(path, number)
         yield number, data, line
 
@@ -243,25 +258,21 @@ def _keys(path: Path) -> Iterator[str]:
                 yield data["key"]
 
 
-def _entry_of_line(data: dict[str, Any], line: str, path: Path, number: int) -> Entry:
-    usage = data.get("usage") or {}
+def _entry_of_line(data: dict[str, Any], line: str, path: Path, number: int) -> LedgerEntry:
     try:
-        tokens = int(usage.get("tokens_in") or 0) + int(usage.get("tokens_out") or 0)
-        seconds, unpriced = float(data.get("seconds") or 0), int(usage.get("unpriced_calls") or 0)
+        return _entry(data, float(data.get("seconds") or 0), line)
     except (TypeError, ValueError, AttributeError):
         raise _foreign(path, number) from None
-    error, cost = data.get("error"), usage.get("cost_usd")
-    return Entry(data["key"], data["ending"], error, seconds, tokens, cost, unpriced, line)
 
 
-def _foreign(path: Path, number: int | None = None) -> ForeignResults:
+def _foreign(path: Path, number: int | None = None) -> ForeignResultsFile:
     where = f"the last line of {path}" if number is None else f"{path}:{number}"
-    return ForeignResults(f"{where} is no result of a batch; name another file with --output")
+    return ForeignResultsFile(f"{where} is no result of a batch; use another file with --output")
 
 
 @contextlib.contextmanager
-def _room(path: Path) -> Iterator[None]:
+def _write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise unwritable(f"the results {path}", error, "name another file with --output") from error
+        raise not_writable(f"the results file {path}", error, "use another file with --output") from error

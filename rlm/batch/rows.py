@@ -1,18 +1,25 @@
-"""Rows of a CSV or JSONL file, one after the other, each with its number and its place in the file."""
+"""Rows of a CSV or JSONL file or of a Python sequence, read one at a time, each with its number and its location."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..signatures import Signature
 from ..tasks import TaskError, TaskProblem
 
 JSONL = (".jsonl", ".ndjson")
-_CELL = 1 << 30
+_MAX_CELL = 1 << 30
+_CONVERSIONS: tuple[Callable[[str], Any], ...] = (
+    str,
+    json.loads,
+    lambda text: json.loads(text.strip().lower()),  # TRUE and NULL, as spreadsheets write them
+    lambda text: None if not text.strip() else json.loads(""),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,55 +27,84 @@ class Row:
     """One row."""
 
     number: int
-    """From 1, without the heading."""
+    """The number of the row, from 1, without the header."""
 
     where: str
     """File and line, for messages."""
 
     values: dict[str, Any]
     problem: str | None = None
-    """What is wrong with it, where it could not be read."""
+    """Why the row cannot be read; None if it can."""
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """The rows of a file, lazily. Raises `TaskError` where there is no reading on."""
+    """Yield the rows of a file. Raises `TaskError` if the file cannot be read any further."""
     if path.suffix.lower() == ".csv":
-        return _csv(path)
+        return _read_csv(path)
     if path.suffix.lower() in JSONL:
         return read_objects(path)
-    raise TaskError([TaskProblem(str(path), "rows are in a .csv or a .jsonl file")])
+    raise TaskError([TaskProblem(str(path), "rows must be in a .csv or a .jsonl file")])
 
 
 def read_objects(path: Path) -> Iterator[Row]:
-    """The objects of a JSONL file. Empty lines are passed over."""
+    """Yield the objects of a JSONL file. Empty lines are skipped."""
     number = 0
     for line_number, line in enumerate(_lines(path), 1):
         if not line.strip():
             continue
         number += 1
-        where = f"{path}:{line_number}"
-        made: Any = {}
+        value: Any = {}
         problem = None
         try:
-            made = json.loads(line.rstrip("\r\n"))
+            value = json.loads(line.rstrip("\r\n"))
         except json.JSONDecodeError as error:
             problem = f"is not JSON: {error.msg}, at character {error.colno}"
         except (ValueError, RecursionError) as error:
             problem = f"is not JSON ({error})"
-        if not isinstance(made, dict):
-            made, problem = {}, "is no JSON object; each line is one, as in {...}"
-        yield Row(number, where, made, problem)
+        if not isinstance(value, dict):
+            value, problem = {}, "is no JSON object; each line must be an object, {...}"
+        yield Row(number, f"{path}:{line_number}", value, problem)
 
 
-def _csv(path: Path) -> Iterator[Row]:
-    csv.field_size_limit(_CELL)
+def number_rows(rows: Iterable[Any]) -> Iterator[Row]:
+    """Yield the rows of a Python sequence of mappings."""
+    for number, row in enumerate(rows, 1):
+        if isinstance(row, Mapping):
+            yield Row(number, f"row {number}", dict(row))
+        else:
+            yield Row(number, f"row {number}", {}, f"is {type(row).__name__}; each row must be a mapping of inputs")
+
+
+class CsvCells:
+    """Converts the cells of one file to the types of one signature."""
+
+    def __init__(self, signature: Signature) -> None:
+        self._signature = signature
+
+    def convert(self, name: str, text: str) -> Any:
+        """Return the value of a cell: its text if the field takes text, else its JSON value.
+
+        Text that does not fit is returned unchanged, so that the check of the inputs reports it.
+        """
+        for conversion in _CONVERSIONS:
+            try:
+                value = conversion(text)
+                if self._signature.takes(name, value):
+                    return value
+            except (ValueError, RecursionError):
+                continue
+        return text
+
+
+def _read_csv(path: Path) -> Iterator[Row]:
+    csv.field_size_limit(_MAX_CELL)
     reader = csv.reader(_lines(path), strict=True)
     try:
-        heading = next(reader, None)
-        if heading is None:
-            raise TaskError([TaskProblem(str(path), "is empty; its first line names the columns")])
-        names = [name.strip() for name in heading]
-        _check_heading(path, names)
+        header = next(reader, None)
+        if header is None:
+            raise TaskError([TaskProblem(str(path), "is empty; its first line must name the columns")])
+        names = [name.strip() for name in header]
+        _check_header(path, names)
         number = 0
         for cells in reader:
             if not cells:
@@ -76,7 +112,7 @@ def _csv(path: Path) -> Iterator[Row]:
             number += 1
             where = f"{path}:{reader.line_num} (row {number})"
             if len(cells) != len(names):
-                message = f"has {len(cells)} cells, and the heading {len(names)}; cells with commas go into quotes"
+                message = f"has {len(cells)} cells, and the header {len(names)}; quote cells that contain commas"
                 yield Row(number, where, {}, message)
                 continue
             yield Row(number, where, dict(zip(names, cells, strict=True)))
@@ -84,15 +120,17 @@ def _csv(path: Path) -> Iterator[Row]:
         raise TaskError([TaskProblem(f"{path}:{reader.line_num}", f"is not CSV ({error})")]) from None
 
 
-def _check_heading(path: Path, names: list[str]) -> None:
-    if len(names) == 1 and (other := next((one for one in ";\t|" if one in names[0]), None)) is not None:
-        message = f"cells are separated by commas, and this heading has none but {other!r}; save it with commas"
-        raise TaskError([TaskProblem(f"{path}:1", message)])
+def _check_header(path: Path, names: list[str]) -> None:
+    problem = None
+    if len(names) == 1 and (separator := next((char for char in ";\t|" if char in names[0]), None)) is not None:
+        problem = f"cells must be separated by commas, and this header has {separator!r} instead; save it with commas"
     for index, name in enumerate(names):
         if not name:
-            raise TaskError([TaskProblem(f"{path}:1", f"column {index + 1} has no name")])
-        if name in names[:index]:
-            raise TaskError([TaskProblem(f"{path}:1", f"there are two columns {name!r}")])
+            problem = problem or f"column {index + 1} has no name"
+        elif name in names[:index]:
+            problem = problem or f"there are two columns {name!r}"
+    if problem is not None:
+        raise TaskError([TaskProblem(f"{path}:1", problem)])
 
 
 def _lines(path: Path) -> Iterator[str]:

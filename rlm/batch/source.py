@@ -1,11 +1,11 @@
-"""What a batch is made of: task files, lines of tasks, or one task over many rows; read one at a time."""
+"""The items of a batch: task files, lines of tasks, or one task over many rows; read one at a time."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,108 +15,127 @@ from ..tasks.errors import suggestion
 from ..tasks.schema.task import SOURCES
 from ..tasks.yaml_document import read
 from . import fingerprint
-from .csv_values import Cells
 from .item import Item
-from .rows import JSONL, Row, read_objects, read_rows
-from .task_binding import Base, Binder, checked
+from .rows import JSONL, CsvCells, Row, number_rows, read_objects, read_rows
+from .task_binding import TaskBinder, TaskTemplate, check_inputs
 
 YAML = (".yaml", ".yml")
-NAMES = ("id", "name")
+NAME_COLUMNS = ("id", "name")
 """Columns that name a row, unless they are inputs."""
 
-_FROM_FILE = ":file"
-_MOST_PROBLEMS = 20
-_FILES_KEPT = 100
-_SLACK_S = 300.0
+Rows = Path | Sequence[Mapping[str, Any]]
+"""A .csv or .jsonl file, or the rows themselves."""
+
+_FILE_COLUMN = ":file"
+_MAX_PROBLEMS = 20
+_CACHED_FILES = 100
+_LEASE_MARGIN_S = 300.0
+_UNLIMITED_LEASE_S = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One item as it was read; its key is not known yet."""
+class SourceEntry:
+    """One item as it was read; its key is not computed yet."""
 
     item: Item
     where: str
     """File and line, for messages."""
 
-    what: str = "input"
-    """What its inputs are called there."""
+    noun: str = "input"
+    """The word for its inputs in messages: `column` in a CSV file."""
 
     problem: TaskProblem | None = None
-    """What is wrong with it, where it could not be read."""
+    """Why it cannot be read; None if it can."""
+
+    def readable(self) -> Item:
+        """Return the item. Raises `TaskError` if it cannot be read."""
+        if self.problem is not None:
+            raise TaskError([self.problem])
+        return self.item
 
 
 class Source:
-    """Where the items of a batch come from. It can be read more than once, and holds none of them."""
+    """The source of a batch's items. It can be read more than once, and keeps none of them in memory."""
 
     def __init__(
         self,
         files: Sequence[Path],
-        over: Path | None = None,
+        rows: Rows | None = None,
         *,
-        binder: Binder | None = None,
+        binder: TaskBinder | None = None,
         skip: Sequence[str] = (),
         limit: int | None = None,
     ) -> None:
-        """`over` has the rows for one task file; `skip` names columns of it to pass over; `limit` is how many items."""
-        self._files, self._over, self._skip, self._limit = list(files), over, frozenset(skip), limit
-        self._binder = binder or Binder()
-        self._digests: tuple[Base | None, str, dict[str, str]] = (None, "", {})
-        self._marks: dict[Path, tuple[int, ...]] = {}
-        self._reading: tuple[Path, ...] = ()
+        """Read task files or, with `rows`, one task file over many rows.
+
+        `skip` names columns of the rows to ignore; `limit` is the number of items to read. Raises `TaskError`.
+        """
+        self._files, self._rows, self._skip, self._limit = list(files), rows, frozenset(skip), limit
+        self._binder = binder or TaskBinder()
+        self._digests: tuple[TaskTemplate | None, str, dict[str, str]] = (None, "", {})
+        self._stamps: dict[Path, tuple[int, ...]] = {}
+        self._open_files: tuple[Path, ...] = ()
         for path in self._files:
             if path.suffix.lower() not in (*YAML, *JSONL):
                 raise TaskError([TaskProblem(str(path), "is neither a task file (.yaml) nor lines of tasks (.jsonl)")])
-        if over is not None and (len(self._files) != 1 or self._files[0].suffix.lower() not in YAML):
+        if rows is not None and (len(self._files) != 1 or self._files[0].suffix.lower() not in YAML):
             raise TaskError([TaskProblem("--over", "takes the rows for one task file; give exactly one .yaml")])
 
     def read(self) -> Iterator[Item]:
-        """The items, without keys and unchecked but for what it takes to read them."""
-        return (_readable(found).item for found in self._limited())
+        """Yield the items without keys. Only what is needed to read them is checked."""
+        return (entry.readable() for entry in self._entries())
 
-    def checked(self) -> Iterator[tuple[Item, Base, str]]:
-        """The items with their tasks and hashes. `TaskError` says all that is wrong, as far as a person would read."""
+    def checked(self) -> Iterator[tuple[Item, TaskTemplate, str]]:
+        """Yield the items with their templates and hashes. Raises `TaskError` with the first problems, all together."""
         problems: list[TaskProblem] = []
         empty = True
-        for found in self._limited():
+        for entry in self._entries():
             empty = False
             try:
-                base = self._binder.base(_readable(found).item)
-                values = self._binder.values(base, replace(found.item, name=found.where))
-                checked(base, values, found.where, found.what)
-                made = found.item, base, self._digest(base, found.item, values)
+                template = self._binder.template(entry.readable())
+                values = self._binder.values(template, replace(entry.item, name=entry.where))
+                check_inputs(template, values, entry.where, entry.noun)
+                checked = entry.item, template, self._digest(template, entry.item, values)
             except TaskError as error:
                 problems += error.problems
-                if len(problems) >= _MOST_PROBLEMS:
-                    problems.append(TaskProblem("rlm batch", "there may be more; these come first"))
+                if len(problems) >= _MAX_PROBLEMS:
+                    problems.append(TaskProblem("rlm batch", "there may be more problems; these are the first"))
                     break
                 continue
             if not problems:
-                yield made
+                yield checked
         if empty:
-            problems.append(self._nothing())
+            problems.append(self._empty())
         if problems:
-            raise TaskError(replace(one, order=(index, 0)) for index, one in enumerate(problems))
+            raise TaskError(replace(problem, order=(index, 0)) for index, problem in enumerate(problems))
 
-    def same_name(self, first: int, second: int, name: str) -> str:
-        """What is wrong where two items have one name, and what to do; they are given by their numbers."""
-        places = [next(itertools.islice(self._limited(), one - 1, None)).where for one in (first, second)]
+    def duplicate_names(self, first: int, second: int, name: str) -> str:
+        """Return a message about two items, given by number, that have the same name."""
+        places = [next(itertools.islice(self._entries(), number - 1, None)).where for number in (first, second)]
         if places[0] == places[1]:
-            return f"{places[0]} is there twice, as items {first} and {second}; name it once"
+            return f"{places[0]} is given twice, as items {first} and {second}; give it once"
         remedy = "give one of them another name"
-        if self._over is not None:
-            column = _naming(self._binder.base(from_file(self._files[0], "")))
-            remedy += f", or pass the column over with --skip {column}: rows are then called by their numbers"
+        if self._rows is not None:
+            column = _name_column(self._binder.template(read_task_file(self._files[0], "")))
+            remedy += f", or ignore the column with --skip {column}: rows are then named by their numbers"
         return f"{places[0]} and {places[1]} are both called {name!r}; {remedy}"
 
-    def _nothing(self) -> TaskProblem:
-        if self._over is None:
-            return TaskProblem(str(self._files[0]), "is empty; each line is a task")
-        as_csv = self._over.suffix.lower() == ".csv"
-        return TaskProblem(str(self._over), "has a heading and no rows" if as_csv else "is empty; each line is a row")
+    def changed_file(self) -> Path | None:
+        """Return a file that has changed since it was first read, of those that are being read; None if none has."""
+        return next((path for path in self._open_files if _stamp(path) != self._stamps[path]), None)
 
-    def _digest(self, base: Base, item: Item, values: dict[str, Any]) -> str:
-        if self._digests[0] is not base:
-            self._digests = (base, fingerprint.base_digest(base), {})
+    def _empty(self) -> TaskProblem:
+        if self._rows is None:
+            return TaskProblem(str(self._files[0]), "is empty; each line must be a task")
+        if not isinstance(self._rows, Path):
+            return TaskProblem("rows", "is empty")
+        is_csv = self._rows.suffix.lower() == ".csv"
+        problem = "has a header and no rows" if is_csv else "is empty; each line must be a row"
+        return TaskProblem(str(self._rows), problem)
+
+    def _digest(self, template: TaskTemplate, item: Item, values: dict[str, Any]) -> str:
+        if self._digests[0] is not template:
+            self._digests = (template, fingerprint.template_digest(template), {})
         _, digest, shared = self._digests
         hashes = {}
         for name, value in values.items():
@@ -126,141 +145,134 @@ class Source:
                 shared[name] = hashes[name] = shared.get(name) or fingerprint.value_digest(value)
         return fingerprint.item_digest(digest, hashes)
 
-    def _limited(self) -> Iterator[Found]:
-        return itertools.islice(self._found(), self._limit)
+    def _entries(self) -> Iterator[SourceEntry]:
+        return itertools.islice(self._all_entries(), self._limit)
 
-    def changed(self) -> Path | None:
-        """The file that is being read, if it is not any more what it was when it was first read."""
-        return next((path for path in self._reading if _mark(path) != self._marks[path]), None)
-
-    def _found(self) -> Iterator[Found]:
+    def _all_entries(self) -> Iterator[SourceEntry]:
         for path in self._files:
-            self._reading = (path,) if self._over is None else (path, self._over)
-            for one in self._reading:
-                self._marks.setdefault(one, _mark(one))
-            if self._over is not None:
-                yield from self._rows(path, self._over)
+            self._open_files = (path, self._rows) if isinstance(self._rows, Path) else (path,)
+            for file in self._open_files:
+                self._stamps.setdefault(file, _stamp(file))
+            if self._rows is not None:
+                yield from self._row_entries(path, self._rows)
             elif path.suffix.lower() in YAML:
-                yield Found(from_file(path, str(path)), str(path))
+                yield SourceEntry(read_task_file(path, str(path)), str(path))
             else:
-                yield from self._lines(path)
+                yield from self._line_entries(path)
 
-    def _rows(self, path: Path, over: Path) -> Iterator[Found]:
-        task = from_file(path, "")
-        base = self._binder.base(task)
-        cells = Cells(base.signature)
-        as_csv = over.suffix.lower() == ".csv"
-        named = _naming(base)
-        for row in read_rows(over):
+    def _row_entries(self, path: Path, rows: Rows) -> Iterator[SourceEntry]:
+        task = read_task_file(path, "")
+        template = self._binder.template(task)
+        cells = CsvCells(template.signature)
+        is_csv = isinstance(rows, Path) and rows.suffix.lower() == ".csv"
+        name_column = _name_column(template)
+        for row in read_rows(rows) if isinstance(rows, Path) else number_rows(rows):
             if row.problem is not None:
-                yield Found(task, row.where, problem=TaskProblem(row.where, row.problem))
+                yield SourceEntry(task, row.where, problem=TaskProblem(row.where, row.problem))
                 continue
-            if as_csv and (unknown := sorted(self._skip - row.values.keys())):
-                raise TaskError([_no_column(over, unknown[0], row.values)])
+            if is_csv and (unknown := sorted(self._skip - row.values.keys())):
+                raise TaskError([_unknown_column(str(rows), unknown[0], row.values)])
             values = {name: value for name, value in row.values.items() if name not in self._skip}
-            name = _name(values.pop(named, None) if named is not None else None, f"row {row.number}")
-            given = {}
+            name = _name(values.pop(name_column, None) if name_column is not None else None, f"row {row.number}")
+            inputs = {}
             for column, value in values.items():
-                if as_csv and column.endswith(_FROM_FILE):
-                    given[column.removesuffix(_FROM_FILE)] = _beside(over, {"file": value})
+                if not isinstance(rows, Path):
+                    inputs[column] = _literal(value)
+                elif not is_csv:
+                    inputs[column] = _resolve(rows, value)
+                elif column.endswith(_FILE_COLUMN):
+                    inputs[column.removesuffix(_FILE_COLUMN)] = _resolve(rows, {"file": value})
                 else:
-                    given[column] = _plain(cells.typed(column, value)) if as_csv else _beside(over, value)
-            item = replace(task, name=name, inputs=given)
-            yield Found(item, row.where, "column" if as_csv else "input")
+                    inputs[column] = _literal(cells.convert(column, value))
+            item = replace(task, name=name, inputs=inputs)
+            yield SourceEntry(item, row.where, "column" if is_csv else "input")
 
-    def _lines(self, path: Path) -> Iterator[Found]:
+    def _line_entries(self, path: Path) -> Iterator[SourceEntry]:
         prefix = "line " if len(self._files) == 1 else f"{path}:"
-        files: dict[str, Item] = {}
+        task_files: dict[str, Item] = {}
         for row in read_objects(path):
-            if len(files) > _FILES_KEPT:
-                files.clear()
+            if len(task_files) > _CACHED_FILES:
+                task_files.clear()
             try:
-                yield _line(row, path, f"{prefix}{row.where.rpartition(':')[2]}", files)
+                yield _line_entry(row, path, f"{prefix}{row.where.rpartition(':')[2]}", task_files)
             except TaskError as error:
-                nothing = Item("", row.where, "", "", {}, path.name)
-                yield from (Found(nothing, row.where, problem=problem) for problem in error.problems)
+                unreadable = Item("", row.where, "", "", {}, path.name)
+                yield from (SourceEntry(unreadable, row.where, problem=problem) for problem in error.problems)
 
 
-def _no_column(rows: Path, name: str, columns: Iterable[str]) -> TaskProblem:
-    return TaskProblem("--skip", f"{rows} has no column {name!r}{suggestion(name, columns)}")
-
-
-def _readable(found: Found) -> Found:
-    """What was found, if it could be read. Raises `TaskError`."""
-    if found.problem is not None:
-        raise TaskError([found.problem])
-    return found
-
-
-def from_file(path: Path, name: str) -> Item:
-    """The item of a task file, without a key."""
+def read_task_file(path: Path, name: str) -> Item:
+    """Return the item of a task file, without a key."""
     return Item("", name, read(path).text, str(path.absolute().parent), {}, path.name)
 
 
-def lease_of(base: Base) -> float:
-    """How long an item may be with a worker: far longer than its budget lets it run."""
-    most = base.task.trigger.max_duration
-    return 2 * most + _SLACK_S if math.isfinite(most) else 7 * 24 * 3600.0
+def lease_of(template: TaskTemplate) -> float:
+    """Return the seconds that a worker may take for an item: far more than the budget of its run."""
+    limit = template.task.trigger.max_duration
+    return 2 * limit + _LEASE_MARGIN_S if math.isfinite(limit) else _UNLIMITED_LEASE_S
 
 
-def _mark(path: Path) -> tuple[int, ...]:
-    """What changes when a file does; nothing for one that is not there, which is said where it is read."""
+def _unknown_column(rows: str, name: str, columns: Iterable[str]) -> TaskProblem:
+    return TaskProblem("--skip", f"{rows} has no column {name!r}{suggestion(name, columns)}")
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """Return values that change when a file does; empty for a missing file, which is reported when it is read."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return ()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _naming(base: Base) -> str | None:
-    """The column that names rows of a task, if there is such a column."""
-    inputs = {one.name for one in base.signature.inputs}
-    return next((name for name in NAMES if name not in inputs), None)
+def _name_column(template: TaskTemplate) -> str | None:
+    """Return the column that names the rows of a task, if there is such a column."""
+    inputs = {field.name for field in template.signature.inputs}
+    return next((name for name in NAME_COLUMNS if name not in inputs), None)
 
 
-def _name(given: Any, otherwise: str) -> str:
-    """What a row is called; where its name is left empty, as a row without that column is."""
-    return otherwise if given is None or given == "" else str(given)
+def _name(value: Any, default: str) -> str:
+    """Return the name of a row, or the default if its name is missing or empty."""
+    return default if value is None or value == "" else str(value)
 
 
-def _line(row: Row, path: Path, name: str, files: dict[str, Item]) -> Found:
-    """The item of a line of tasks. Raises `TaskError` where there is none."""
+def _line_entry(row: Row, path: Path, name: str, task_files: dict[str, Item]) -> SourceEntry:
+    """Return the item of a line of tasks. Raises `TaskError` if it is neither a task nor names one."""
     if row.problem is not None:
         raise TaskError([TaskProblem(row.where, row.problem)])
     values = dict(row.values)
-    name = _name(next((values.pop(one) for one in NAMES if one in values), None), name)
+    name = _name(next((values.pop(column) for column in NAME_COLUMNS if column in values), None), name)
     if "task" not in values:
-        return Found(Item("", name, _as_file(values), str(path.absolute().parent), {}, path.name), row.where)
+        return SourceEntry(Item("", name, _task_text(values), str(path.absolute().parent), {}, path.name), row.where)
     task, inputs = values.pop("task"), values.pop("inputs", {})
     if values or not isinstance(inputs, dict) or not isinstance(task, str | dict):
-        message = 'is not {"task": FILE or TASK, "inputs": {...}, "id": NAME}, and no task either'
+        message = 'is neither {"task": FILE or TASK, "inputs": {...}, "id": NAME} nor a task'
         raise TaskError([TaskProblem(row.where, message)])
     if isinstance(task, dict):
-        item = Item("", name, _as_file(task), str(path.absolute().parent), inputs, path.name)
+        item = Item("", name, _task_text(task), str(path.absolute().parent), inputs, path.name)
     else:
-        if task not in files:
+        if task not in task_files:
             try:
-                files[task] = from_file(path.parent / task, task)
+                task_files[task] = read_task_file(path.parent / task, task)
             except TaskError as error:
-                said = "; ".join(map(str, error.problems))
-                raise TaskError([TaskProblem(row.where, f"names a task that cannot be used: {said}")]) from None
-        item = replace(files[task], name=name, inputs=inputs)
-    return Found(item, row.where)
+                reasons = "; ".join(map(str, error.problems))
+                raise TaskError([TaskProblem(row.where, f"names a task that cannot be used: {reasons}")]) from None
+        item = replace(task_files[task], name=name, inputs=inputs)
+    return SourceEntry(item, row.where)
 
 
-def _as_file(task: dict[str, Any]) -> str:
-    """A task of a line as its own file would say it."""
+def _task_text(task: dict[str, Any]) -> str:
+    """Return the text of a task file with the same content."""
     return json.dumps(task, ensure_ascii=False, indent=2)
 
 
-def _beside(rows: Path, value: Any) -> Any:
-    """An input of a row. Files that a row names are looked for beside the rows."""
+def _resolve(rows: Path, value: Any) -> Any:
+    """Return an input of a row; the path of a file in it is relative to the file of the rows."""
     for kind in ("file", "json"):
         if isinstance(value, dict) and isinstance(value.get(kind), str):
             return {**value, kind: str(rows.absolute().parent / value[kind])}
     return value
 
 
-def _plain(value: Any) -> Any:
-    """A value that means itself, also where it looks like the name of a file."""
+def _literal(value: Any) -> Any:
+    """Return an entry for a value as it is, even if it looks like a reference to a file."""
     return {"value": value} if isinstance(value, dict) and any(name in value for name in SOURCES) else value

@@ -1,4 +1,4 @@
-"""From an item to a `Task`. What many items share is read once; an item only adds its inputs."""
+"""Binding items to tasks. What many items share is read once as a `TaskTemplate`; an item only adds its inputs."""
 
 from __future__ import annotations
 
@@ -19,106 +19,106 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Base:
-    """A task without its inputs, and what its file says about them."""
+class TaskTemplate:
+    """A task without its inputs, and the entries of its file that describe them."""
 
     task: Task
     entries: dict[str, Any]
     document: Document
     values: dict[str, Any]
-    """Inputs of the file that were read already: items share them."""
+    """Inputs of the file that are read already; items share them."""
 
     @property
     def signature(self) -> Signature:
-        """What goes in, and what must come out."""
+        """The signature of the task."""
         return self.task.signature
 
 
-class Binder:
-    """Makes tasks of items. It keeps what was read last, for items of the same task."""
+class TaskBinder:
+    """Makes tasks of items, with a cache of the templates used last."""
 
     def __init__(
-        self, models: Mapping[str, str] | None = None, budget: Mapping[str, Any] | None = None, *, keep: int = 16
+        self, models: Mapping[str, str] | None = None, budget: Mapping[str, Any] | None = None, *, size: int = 16
     ) -> None:
-        """`models` and `budget` stand in place of those of the tasks; `keep` is how many tasks are kept."""
+        """`models` and `budget` replace those of the tasks; `size` is the number of templates in the cache."""
         self._overrides = Overrides(models=models or {}, budget=budget or {})
-        self._keep = keep
-        self._bases: OrderedDict[tuple[str, str, str], Base] = OrderedDict()
+        self._size = size
+        self._templates: OrderedDict[tuple[str, str, str], TaskTemplate] = OrderedDict()
 
     def bind(self, item: Item) -> Task:
-        """The task of an item, ready to run. Raises `TaskError`."""
+        """Return the task of an item, ready to run. Raises `TaskError`."""
         if not item.inputs:
-            return load(path_of(item), self._overrides, read_stdin=None, recorded=Recorded(item.text, None))
-        base = self.base(item)
-        inputs = checked(base, self.values(base, item), item.name)
-        return dataclasses.replace(base.task, inputs=inputs)
+            return load(task_path(item), self._overrides, read_stdin=None, recorded=Recorded(item.text, None))
+        template = self.template(item)
+        inputs = check_inputs(template, self.values(template, item), item.name)
+        return dataclasses.replace(template.task, inputs=inputs)
 
-    def base(self, item: Item) -> Base:
-        """The task of an item without any inputs. Raises `TaskError`."""
+    def template(self, item: Item) -> TaskTemplate:
+        """Return the task of an item without any inputs. Raises `TaskError`."""
         place = (item.folder, item.file, item.text)
-        base = self._bases.get(place)
-        if base is None:
-            base = self._bases[place] = _read(path_of(item), item.text, self._overrides)
-            while len(self._bases) > self._keep:
-                self._bases.popitem(last=False)
+        template = self._templates.get(place)
+        if template is None:
+            template = self._templates[place] = _read(task_path(item), item.text, self._overrides)
+            while len(self._templates) > self._size:
+                self._templates.popitem(last=False)
         else:
-            self._bases.move_to_end(place)
-        return base
+            self._templates.move_to_end(place)
+        return template
 
-    def values(self, base: Base, item: Item) -> dict[str, Any]:
-        """The inputs of an item, read but not checked. Raises `TaskError` where one cannot be read."""
-        own = [name for name in base.entries if name not in item.inputs]
-        missing = {name: base.entries[name] for name in own if name not in base.values}
-        base.values |= _read_entries(base, missing, None)
-        given = _read_entries(base, _as_entries(item.inputs), item.name)
-        return {**{name: base.values[name] for name in own if name in base.values}, **given}
+    def values(self, template: TaskTemplate, item: Item) -> dict[str, Any]:
+        """Return the inputs of an item, read but not checked. Raises `TaskError` if one cannot be read."""
+        shared = [name for name in template.entries if name not in item.inputs]
+        unread = {name: template.entries[name] for name in shared if name not in template.values}
+        template.values |= _read_entries(template, unread, None)
+        own = _read_entries(template, _as_entries(item.inputs), item.name)
+        return {**{name: template.values[name] for name in shared if name in template.values}, **own}
 
 
-def path_of(item: Item) -> Path:
-    """The task file of an item; there need not be one."""
+def task_path(item: Item) -> Path:
+    """Return the path of an item's task file; the file need not exist."""
     return Path(item.folder) / item.file
 
 
-def checked(base: Base, values: Mapping[str, Any], where: str, what: str = "input") -> dict[str, Any]:
-    """Inputs that fit the signature, typed. `TaskError` says what does not fit; `what` is its word for an input."""
+def check_inputs(template: TaskTemplate, values: Mapping[str, Any], where: str, noun: str = "input") -> dict[str, Any]:
+    """Return the inputs, converted to the types of the signature. Raises `TaskError`, which calls an input `noun`."""
     from ..signatures import InvalidInputs
 
     try:
-        return base.signature.check_inputs(values)
+        return template.signature.check_inputs(values)
     except InvalidInputs as error:
-        raise TaskError(TaskProblem(where, one) for one in _words(base, values, error, what)) from None
+        raise TaskError(TaskProblem(where, text) for text in _messages(template, values, error, noun)) from None
 
 
-def _words(base: Base, values: Mapping[str, Any], error: InvalidInputs, what: str) -> list[str]:
-    names = [one.name for one in base.signature.inputs]
-    said = []
-    for one in error.problems:
-        name, *inner = one.path.split("/")[1:]
+def _messages(template: TaskTemplate, values: Mapping[str, Any], error: InvalidInputs, noun: str) -> list[str]:
+    names = [field.name for field in template.signature.inputs]
+    messages = []
+    for problem in error.problems:
+        name, *inner = problem.path.split("/")[1:]
         if name not in names:
             known = suggestion(name, names) if names else "; it has no inputs"
-            said.append(f"{what} {name!r} is no input of the signature{known}")
+            messages.append(f"{noun} {name!r} is no input of the signature{known}")
         elif name not in values:
-            said.append(f"{what} {name!r} ({one.expected}) is missing")
+            messages.append(f"{noun} {name!r} ({problem.expected}) is missing")
         else:
-            spelled = ".".join([name, *inner])
-            said.append(f"{what} {spelled!r}: expected {one.expected}, got {one.got}")
-    return said
+            path = ".".join([name, *inner])
+            messages.append(f"{noun} {path!r}: expected {problem.expected}, got {problem.got}")
+    return messages
 
 
-def _read(path: Path, text: str, overrides: Overrides) -> Base:
+def _read(path: Path, text: str, overrides: Overrides) -> TaskTemplate:
     from ..tasks.validation import validate_task
     from ..tasks.yaml_document import Document
 
     task = load(path, overrides, read_stdin=None, recorded=Recorded(text, {}))
     document = Document(str(path), text)
-    written, problems, _ = validate_task(document)
-    if written is None or problems:
+    task_file, problems, _ = validate_task(document)
+    if task_file is None or problems:
         raise TaskError(problems)
-    return Base(task, dict(written.inputs), document, {})
+    return TaskTemplate(task, dict(task_file.inputs), document, {})
 
 
 def _as_entries(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    # Validated as the file's own are, so that `{file: ...}` means the same in both. Other values mean themselves.
+    # Validated like the entries of a task file, so that `{file: ...}` means the same in both.
     mappings = {name: value for name, value in inputs.items() if isinstance(value, Mapping)}
     if not mappings:
         return dict(inputs)
@@ -127,16 +127,16 @@ def _as_entries(inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {**inputs, **TaskFile.model_validate({"signature": "x -> y", "inputs": mappings}).inputs}
 
 
-def _read_entries(base: Base, entries: Mapping[str, Any], where: str | None) -> dict[str, Any]:
+def _read_entries(template: TaskTemplate, entries: Mapping[str, Any], where: str | None) -> dict[str, Any]:
     from ..tasks.inputs import InputReader
 
     if not entries:
         return {}
-    assert base.task.path is not None
-    reader = InputReader(base.signature, base.task.path.parent, base.document, None)
+    assert template.task.path is not None
+    reader = InputReader(template.signature, template.task.path.parent, template.document, None)
     values = reader.values(entries)
     if reader.problems:
         if where is None:
             raise TaskError(reader.problems)
-        raise TaskError(TaskProblem(where, one.message.removeprefix("inputs.")) for one in reader.problems)
+        raise TaskError(TaskProblem(where, problem.message.removeprefix("inputs.")) for problem in reader.problems)
     return values

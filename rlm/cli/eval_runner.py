@@ -163,12 +163,12 @@ def _report(ending: _Ending, log: EvalLog, again: str, options: Mapping[str, Any
 @contextlib.contextmanager
 def _explained(folder: Path) -> Iterator[None]:
     """Translate an error of writing the log into one of the command line."""
-    from ..batch.errors import unwritable
+    from ..batch.errors import not_writable
 
     try:
         yield
     except OSError as error:
-        problem = unwritable(f"the log {folder}", error, "use another --log")
+        problem = not_writable(f"the log {folder}", error, "use another --log")
         raise exit_codes.EnvironmentProblem(f"{problem}. Its entries are safe.") from None
 
 

@@ -1,4 +1,4 @@
-"""Batches that are made to be killed, engines for them that need no sandbox, and drivers that run in a process."""
+"""Batches for tests, an executor without sandboxes or processes, and drivers that are killed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from rlm.batch.driver import Batch, Rules
+from rlm.batch.driver import Batch, StopRules
 from rlm.batch.errors import BatchError
-from rlm.batch.item import Item
+from rlm.batch.item import Item, Outcome
 from rlm.batch.ledger import Ledger
-from rlm.batch.outcome import Outcome
-from rlm.batch.results_file import Results
+from rlm.batch.results_file import ResultsFile
 from rlm.batch.source import Source
 
 TASK = """\
@@ -35,7 +34,7 @@ main:
 
 
 def write_folder(folder: Path, rows: int, *, task: str = TASK, replies: str = REPLIES) -> Path:
-    """A task with rows: `n` counts up, each `twice` is known."""
+    """Write a task with rows: `n` counts up, so that each `twice` is known."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "task.yaml").write_text(task)
     (folder / "replies.yaml").write_text(replies)
@@ -47,8 +46,8 @@ def source_of(folder: Path, **options: Any) -> Source:
     return Source([folder / "task.yaml"], folder / "rows.csv", **options)
 
 
-class QuickEngine:
-    """Answers at once, several items at a time and not in order; no sandbox, no process."""
+class InlineExecutor:
+    """Answers items immediately, several at a time and out of order, without sandboxes or processes."""
 
     def __init__(self, answer: Callable[[Item], Outcome] | None = None, at_once: int = 3, pause: float = 0.0) -> None:
         self.taken: list[Item] = []
@@ -83,21 +82,21 @@ def failed(item: Item, error: str = "it would not") -> Outcome:
 
 def drive(
     folder: Path,
-    engine: Any,
+    executor: Any,
     *,
-    rules: Rules | None = None,
+    rules: StopRules | None = None,
     retry_failed: bool = False,
-    tell: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] = lambda _: None,
     **options: Any,
 ) -> tuple[Batch, list[Outcome]]:
-    """A whole session of a batch in this process."""
+    """Run a whole session of a batch in this process."""
     ledger = Ledger(folder / "ledger.db")
     try:
-        batch = Batch(source_of(folder, **options), ledger, rules, tell=tell)
+        batch = Batch(source_of(folder, **options), ledger, rules, notify=notify)
         batch.prepare(retry_failed=retry_failed)
-        results = Results(folder / "results.jsonl", ledger)
+        results = ResultsFile(folder / "results.jsonl", ledger)
         try:
-            return batch, list(batch.run(engine, results))
+            return batch, list(batch.run(executor, results))
         finally:
             results.close()
     finally:
@@ -105,28 +104,28 @@ def drive(
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    """The results; every line is whole."""
+    """Return the results; every line must be complete."""
     text = (folder / "results.jsonl").read_text()
     assert text == "" or text.endswith("\n")
     return [json.loads(line) for line in text.splitlines()]
 
 
 def check_complete(folder: Path, rows: int) -> None:
-    """Every item has exactly one line, and its own answer."""
+    """Every item has exactly one line, with its own answer."""
     found = lines(folder)
     assert Counter(one["item"] for one in found) == Counter(f"row {n}" for n in range(1, rows + 1))
     assert {one["number"]: one["outputs"]["twice"] for one in found} == {n: 2 * n for n in range(1, rows + 1)}
 
 
-def check_told(folder: Path, rows: int) -> None:
-    """Whatever engine ran them: of every item the same is told."""
+def check_lines(folder: Path, rows: int) -> None:
+    """Every line has the same values, whichever executor ran the items."""
     same = ("number", "item", "ending", "outputs", "confidence", "error")
-    told = sorted([one.get(name) for name in same] for one in lines(folder))
-    assert told == [[n, f"row {n}", "Submitted", {"twice": 2 * n}, 1.0, None] for n in range(1, rows + 1)]
+    found = sorted([line.get(name) for name in same] for line in lines(folder))
+    assert found == [[n, f"row {n}", "Submitted", {"twice": 2 * n}, 1.0, None] for n in range(1, rows + 1)]
 
 
-def drive_to_be_killed(folder: Path, said: Path, statement: int = 0, retry_failed: bool = False) -> None:
-    """A driver in a process of its own: notes what it yields, and kills itself at the given SQL statement."""
+def drive_to_be_killed(folder: Path, log: Path, statement: int = 0, retry_failed: bool = False) -> None:
+    """Drive a batch in a process of its own; log each outcome, and kill the process at the given SQL statement."""
     seen = 0
 
     def count(sql: str) -> None:
@@ -140,19 +139,19 @@ def drive_to_be_killed(folder: Path, said: Path, statement: int = 0, retry_faile
         ledger._db.set_trace_callback(count)
     batch = Batch(source_of(folder), ledger)
     batch.prepare(retry_failed=retry_failed)
-    results = Results(folder / "results.jsonl", ledger)
-    with said.open("a") as file:
-        for outcome in batch.run(QuickEngine(pause=0.0 if statement else 0.001), results):
+    results = ResultsFile(folder / "results.jsonl", ledger)
+    with log.open("a") as file:
+        for outcome in batch.run(InlineExecutor(pause=0.0 if statement else 0.001), results):
             file.write(outcome.name + "\n")
             file.flush()
     results.close()
     ledger.close()
 
 
-def drive_without_room(folder: Path, said: Path, room: int) -> None:
-    """A driver whose files may not be larger than so many bytes; notes what it was told."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+def drive_without_space(folder: Path, log: Path, limit: int) -> None:
+    """Drive a batch whose files may have at most so many bytes; log the error."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     try:
-        drive(folder, QuickEngine())
+        drive(folder, InlineExecutor())
     except BatchError as error:
-        said.write_text(f"{type(error).__name__}: {error}")
+        log.write_text(f"{type(error).__name__}: {error}")

@@ -1,1 +1,1 @@
-"""Executors of a batch: worker processes on this machine, or actors of a Ray cluster."""
+"""Executors: what runs the items of a batch, in processes or on a Ray cluster."""

@@ -1,4 +1,4 @@
-"""What runs items: one protocol, and what all engines of a batch are told."""
+"""The interface of executors, and the configuration that all workers of a batch share."""
 
 from __future__ import annotations
 
@@ -7,71 +7,54 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..item import Item
-from ..outcome import Outcome
+from ..item import Item, Outcome
 
-QUICK_S = 1.0
-_AHEAD = 4
-"""Quick items that a worker is given ahead at the least: they share the price of a message."""
-
-
-def room(at_once: int, last: Outcome | None) -> int:
-    """How many items a worker is given that runs `at_once` of them, after the `last` outcome that came.
-
-    Items that take little time are sent ahead, so that no worker waits for its driver. Others are not: a worker would
-    keep what another one could begin.
-    """
-    quick = last is not None and last.ending != "Lost" and last.seconds < QUICK_S
-    return at_once + max(at_once, _AHEAD) if quick else at_once
-
-
-class EngineError(Exception):
-    """The engine cannot go on: its workers do not start, say. What was done is done."""
+DEFAULT_AT_ONCE = 4
+"""Items that one worker runs at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """What all items of a batch share, wherever they run. All of it is JSON, and can be pickled."""
+class WorkerConfig:
+    """What all items of a batch share, on whichever machine they run. All values are JSON."""
 
     models: dict[str, str] = field(default_factory=dict)
-    """By role, in place of those of the task: main, sub, extraction."""
+    """Models by role (main, sub, extraction) that replace those of the task."""
 
     budget: dict[str, Any] = field(default_factory=dict)
-    """Fields of `FallbackTrigger`, in place of those of the task."""
+    """Fields of `FallbackTrigger` that replace those of the task."""
 
     home: str | None = None
-    """`RLM_HOME` of the workers; None is what they find."""
+    """`RLM_HOME` of the workers; None leaves the environment of each as it is."""
 
     trace: bool = True
     """Whether the runs are recorded."""
 
     traffic: dict[str, Any] | None = None
-    """Fields of `rlm.models.policy.Traffic`: rate limits, and the cache of answers."""
+    """Fields of `rlm.models.policy.Traffic`: rate limits and the response cache."""
 
     batch: str | None = None
-    """The results file of the batch: its runs have it on record, with the names of their items."""
+    """The results file of the batch; it is recorded with each run."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The setting as plain JSON values."""
-        return {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        """Return the configuration as plain JSON values."""
+        return {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Setting:
-        """The setting that `to_dict` described."""
+    def from_dict(cls, data: Mapping[str, Any]) -> WorkerConfig:
+        """Return the configuration described by `to_dict`."""
         return cls(**data)
 
 
-class Engine(Protocol):
-    """Runs items somewhere: `local.py` in processes of this machine, `ray.py` in actors of a cluster.
+class Executor(Protocol):
+    """Runs items: `processes.py` in processes of this machine, `ray.py` in the actors of a Ray cluster.
 
-    An engine takes an item when it has room for it (see `room`), not before, and yields exactly one outcome for each
-    item it took, as they come. A worker that dies, or keeps an item longer than its lease, is replaced; its items are
-    yielded as `Lost`, and whoever drives the engine decides whether to give them again. An item that is `alone` gets a
-    worker that runs nothing else. `run` may be called again after it has ended.
+    An executor takes an item only when a worker has room for it, and yields exactly one outcome for each item that it
+    took, in the order in which they end. A worker that dies, or keeps an item for longer than its lease, is replaced;
+    its items end as `Lost`, and the caller decides whether to pass them again.
     """
 
     def run(self, items: Iterable[Item]) -> Iterator[Outcome]:
-        """Run the items, and yield what becomes of each. Raises `EngineError` when nothing can be run any more."""
+        """Run the items and yield their outcomes. Raises `ExecutorError` if nothing can be run any more."""
 
     def close(self) -> None:
-        """End the workers. What they are running is left unfinished."""
+        """Stop the workers. Items that are running are abandoned."""

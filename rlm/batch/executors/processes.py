@@ -1,157 +1,180 @@
-"""The local engine: worker processes on this machine, each with an event loop that runs several items at once."""
+"""The local executor: worker processes on this machine, each with an event loop that runs several items at once."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
+import signal
+import socket
+import subprocess
+import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from ..item import Item
-from ..outcome import Outcome
-from .base import EngineError, Setting, room
-from .worker_process import WorkerProcess
+from ..errors import ExecutorError
+from ..item import Item, Outcome
+from ..worker import messages
+from .base import DEFAULT_AT_ONCE, WorkerConfig
+from .scheduler import START_TIMEOUT_S, Exited, LeasedItems, Message, RateLimited, Ready, Scheduler
 
-AT_ONCE = 4
-_STILLBORN = 3
-_PATIENCE_S = 20.0
-_LONGEST_WAIT_S = 3600.0
+_CHUNK = 1 << 18
+_STOP_S = 20.0
+_EXIT_S = 1.0
 
 
-class LocalEngine:
-    """Runs items in processes of this machine. See `Engine`."""
+class ProcessExecutor(Scheduler["WorkerProcess"]):
+    """Runs items in processes of this machine. See `Executor`."""
 
     def __init__(
         self,
-        setting: Setting | None = None,
+        config: WorkerConfig | None = None,
         *,
         workers: int | None = None,
-        at_once: int = AT_ONCE,
+        at_once: int = DEFAULT_AT_ONCE,
         log: Path | None = None,
     ) -> None:
-        """`workers` processes (as many as processors, unless told), each with `at_once` items at a time.
+        """Start `workers` processes (default: one per processor), each running `at_once` items.
 
-        What the processes print goes to `log`.
+        The output of the processes goes to `log`.
         """
-        self._setting = setting or Setting()
-        self._size = workers or processors()
-        self._at_once = self._room = at_once
+        super().__init__(workers or processor_count(), at_once)
+        self._config = config or WorkerConfig()
         self._log = log
-        self._workers: list[WorkerProcess] = []
-        self._selector = selectors.PollSelector()  # which holds no descriptor of its own
-        self._stillborn = 0
-        """Processes in a row that ended before they could take an item."""
+        self._selector = selectors.PollSelector()  # needs no descriptor of its own
 
     @property
     def pids(self) -> list[int]:
-        """The worker processes that live."""
-        return [one.process.pid for one in self._workers]
+        """The process ids of the workers."""
+        return [worker.process.pid for worker in self.workers]
 
-    def run(self, items: Iterable[Item]) -> Iterator[Outcome]:
-        """Run the items, and yield what becomes of each, as they come."""
-        source, ended = iter(items), False
-        waiting: Item | None = None
-        while True:
-            while not ended:
-                if waiting is None:
-                    if self._workers and not self._has_room():
-                        break
-                    waiting = next(source, None)
-                    ended = waiting is None
-                elif (worker := self._room_for(waiting)) is not None:
-                    worker.give(waiting)
-                    waiting = None
-                else:
-                    break
-            if ended and not any(one.items for one in self._workers):
-                return
-            self._keep_size()
-            yield from self._wait()
+    def _start(self) -> WorkerProcess:
+        try:
+            if self._log is not None:
+                self._log.parent.mkdir(parents=True, exist_ok=True)
+            worker = WorkerProcess(self._config, self._at_once, self._log)
+        except OSError as error:
+            raise ExecutorError(f"a worker process cannot be started ({error})") from error
+        self._selector.register(worker.socket, selectors.EVENT_READ, worker)
+        return worker
 
-    def close(self) -> None:
-        """End the workers. What they are running is left unfinished."""
-        for one in self._workers:
-            self._selector.unregister(one.socket)
-            one.hang_up()
-        end = time.monotonic() + _PATIENCE_S
-        for one in self._workers:
-            one.close(end - time.monotonic())
-        self._workers.clear()
-
-    def _has_room(self) -> bool:
-        return any(self._takes(one) for one in self._workers)
-
-    def _takes(self, worker: WorkerProcess) -> bool:
-        return worker.ready and not worker.items.alone and len(worker.items) < self._room
-
-    def _room_for(self, item: Item) -> WorkerProcess | None:
-        """The worker that has the least to do, if it can take the item."""
-        free = [one for one in self._workers if self._takes(one) and not (item.alone and one.items)]
-        return min(free, key=lambda one: len(one.items), default=None)
-
-    def _keep_size(self) -> None:
-        while len(self._workers) < self._size:
-            try:
-                if self._log is not None:
-                    self._log.parent.mkdir(parents=True, exist_ok=True)
-                worker = WorkerProcess(self._setting, self._at_once, self._log)
-            except OSError as error:
-                raise EngineError(f"a worker process cannot be started ({error})") from error
-            self._workers.append(worker)
-            self._selector.register(worker.socket, selectors.EVENT_READ, worker)
-
-    def _wait(self) -> Iterator[Outcome]:
-        """Wait until something comes from the workers, and tell what it was."""
-        for one in self._workers:
-            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if one.wants_to_write else 0)
-            self._selector.modify(one.socket, events, one)
-        for key, events in self._selector.select(self._longest_wait()):
-            worker: WorkerProcess = key.data
+    def _receive(self, timeout: float) -> Iterator[tuple[WorkerProcess, Message]]:
+        for worker in self.workers:
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if worker.has_unsent else 0)
+            self._selector.modify(worker.socket, events, worker)
+        for key, events in self._selector.select(timeout):
+            worker = key.data
             if events & selectors.EVENT_WRITE:
                 worker.write()
             if events & selectors.EVENT_READ:
-                yield from self._hear(worker)
-        for worker in list(self._workers):
-            item = worker.items.overdue()
-            if item is not None:
-                yield from self._bury(worker, f"{item.name} was not done after {item.lease:,.0f} seconds; ")
+                yield from ((worker, message) for message in worker.receive())
 
-    def _longest_wait(self) -> float:
-        deadlines = [one.items.next_deadline() for one in self._workers]
-        first = min((one for one in deadlines if one is not None), default=None)
-        # Rounded up: a moment before the end of a lease there is nothing to do yet.
-        return _LONGEST_WAIT_S if first is None else max(0.0, first - time.monotonic()) + 0.01
-
-    def _hear(self, worker: WorkerProcess) -> Iterator[Outcome]:
-        try:
-            for message in worker.read():
-                if "ready" in message:
-                    worker.ready, self._stillborn = True, 0
-                    continue
-                if "waits" in message:
-                    worker.items.renew(message["waits"])
-                    continue
-                outcome = Outcome.from_dict(message["outcome"])
-                worker.items.take_back(outcome.key)
-                self._room = room(self._at_once, outcome)
-                yield outcome
-        except ConnectionError:
-            yield from self._bury(worker, "")
-
-    def _bury(self, worker: WorkerProcess, why: str) -> Iterator[Outcome]:
-        """Take away a worker that is dead or stuck; what it had is lost."""
+    def _kill(self, worker: WorkerProcess) -> None:
         self._selector.unregister(worker.socket)
-        self._workers.remove(worker)
-        how = worker.kill(stuck=bool(why))
-        if not worker.ready:
-            self._stillborn += 1
-            if self._stillborn >= _STILLBORN:
-                where = f"; what it said is in {self._log}" if self._log is not None else ""
-                raise EngineError(f"worker processes do not start: {how}{where}")
-        yield from worker.items.lose(worker.name, f"{why}{how}")
+        worker.kill()
+
+    def _stop(self, workers: Sequence[WorkerProcess]) -> None:
+        for worker in workers:
+            self._selector.unregister(worker.socket)
+            worker.socket.close()  # the worker abandons its items, writes its traces and ends
+        deadline = time.monotonic() + _STOP_S
+        for worker in workers:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                worker.process.wait(max(0.0, deadline - time.monotonic()))
+            worker.kill()
+
+    def _start_error(self, reason: str | None) -> ExecutorError:
+        output = f"; their output is in {self._log}" if self._log is not None else ""
+        if reason is None:
+            return ExecutorError(f"no worker process was ready within {START_TIMEOUT_S:.0f} seconds{output}")
+        return ExecutorError(f"worker processes do not start: {reason}{output}")
 
 
-def processors() -> int:
-    """How many processors this process may use."""
+class WorkerProcess:
+    """A process that runs items, several at once. No method but `kill` and `exit_reason` waits for it."""
+
+    def __init__(self, config: WorkerConfig, at_once: int, log: Path | None) -> None:
+        self.items = LeasedItems(at_once)
+        self.ready = False
+        self.started = time.monotonic()
+        self._received = messages.FrameReader()
+        self._unsent = bytearray(messages.pack({"config": config.to_dict(), "at_once": at_once}))
+        self.socket, remote = socket.socketpair()
+        self.socket.setblocking(False)
+        with remote, open(log or os.devnull, "ab") as output:
+            self.process = subprocess.Popen(
+                # -P: files in the current directory must not shadow modules.
+                [sys.executable, "-P", "-m", "rlm.batch.worker.main", str(remote.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=[remote.fileno()],
+                start_new_session=True,  # Ctrl-C reaches only the driver, which decides what to do
+            )
+        self.name = f"{socket.gethostname()}:{self.process.pid}"
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether there are bytes to send."""
+        return bool(self._unsent)
+
+    def send(self, item: Item) -> None:
+        """Send an item."""
+        self._unsent += messages.pack({"item": item.to_dict()})
+        self.write()
+
+    def write(self) -> None:
+        """Send as many bytes as the socket takes. Reading from it finds out whether the worker is gone."""
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            while self._unsent:
+                del self._unsent[: self.socket.send(self._unsent[:_CHUNK])]
+
+    def receive(self) -> Iterator[Message]:
+        """Yield the messages that have arrived; the last one is `Exited` when there will be no more."""
+        while True:
+            try:
+                received = self.socket.recv(_CHUNK)
+            except BlockingIOError:
+                return
+            except ConnectionError:
+                received = b""
+            if not received:
+                yield Exited(self.exit_reason())
+                return
+            yield from map(_message, self._received.feed(received))
+            if len(received) < _CHUNK:
+                return  # nothing more has arrived
+
+    def exit_reason(self) -> str:
+        """Return how a process ended that has closed its connection."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(_EXIT_S)  # the connection is closed a moment before the process has ended
+        status = self.process.poll()
+        if status is None:
+            return "it closed its connection"
+        if status >= 0:
+            return f"it exited with status {status}"
+        try:
+            return f"it was killed by {signal.Signals(-status).name}"
+        except ValueError:
+            return f"it was killed by signal {-status}"
+
+    def kill(self) -> None:
+        """Kill the process, if it has not ended."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.socket.close()
+
+
+def processor_count() -> int:
+    """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _message(data: dict[str, Any]) -> Message:
+    if "outcome" in data:
+        return Outcome.from_dict(data["outcome"])
+    return RateLimited(data["rate_limited"]) if "rate_limited" in data else Ready()

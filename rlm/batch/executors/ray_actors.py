@@ -1,6 +1,6 @@
-"""What runs in the actors of a Ray cluster: a worker that runs items, and the pace that all workers keep.
+"""The actors of a Ray cluster: a worker that runs items, and the rate limits that all workers share.
 
-Plain classes: `ray.py` makes actors of them. What goes in and comes out is JSON in bytes, as in `frames.py`.
+Both are plain classes, which `ray.py` turns into actors. Items and outcomes travel as JSON, as in `messages.py`.
 """
 
 from __future__ import annotations
@@ -16,79 +16,90 @@ from typing import Any
 
 from ..item import Item
 from ..worker import messages
-from .base import Setting
+from .base import WorkerConfig
 
 
 class ItemActor:
-    """Runs items, many at once, in its event loop. Their sandboxes run where it runs."""
+    """Runs items, several at once, in its event loop. Their sandboxes run on the same machine."""
 
-    def __init__(self, setting: bytes, at_once: int, board: Any) -> None:
-        """`board` is the actor that keeps the pace; None: processes of one machine keep it by themselves."""
+    def __init__(self, config: bytes, at_once: int, rate_limits: Any) -> None:
+        """`rate_limits` is the actor with the shared rate limits; None: processes of one machine share a file."""
         import rlm.runner  # noqa: F401
 
         from ..worker import run_item
-        from ..worker.item_runner import Running
+        from ..worker.item_runner import ItemRunner
 
-        said = Setting.from_dict(messages.unpack(setting))
-        if said.home is not None and not Path(said.home).is_dir():
-            said = dataclasses.replace(said, home=None)  # a folder of another machine
-        run_item.prepare(said)
-        if board is not None:
+        settings = WorkerConfig.from_dict(messages.unpack(config))
+        if settings.home is not None and not Path(settings.home).is_dir():
+            settings = dataclasses.replace(settings, home=None)  # a directory of another machine
+        run_item.prepare(settings)
+        if rate_limits is not None:
             from ...models.policy import Traffic, use
 
-            use(Traffic(**said.traffic or {}), board=RayBoard(board))
-        self._running = Running(at_once, self._tell)
-        self._asked: asyncio.Future[None] | None = None
-        """What the call waits for that is to be told of outcomes."""
+            use(Traffic(**settings.traffic or {}), board=RayBoard(rate_limits))
+        self._runner = ItemRunner(at_once, self._notify)
+        self._call: asyncio.Future[None] | None = None
+        """The future that the current call of `exchange` awaits."""
 
-        self._untold = False
+        self._has_outcomes = False
+        self._next_number = 0
+        self._early: dict[int, list[dict[str, Any]]] = {}
+        """Items of calls that arrived before an earlier one, by the number of the call."""
 
     async def ready(self) -> dict[str, Any]:
-        """Who it is."""
+        """Return where the actor runs, and its versions."""
         from rlm import __version__
 
         return {"host": socket.gethostname(), "pid": os.getpid(), "rlm": __version__, "python": sys.executable}
 
-    async def exchange(self, items: bytes) -> bytes:
-        """Take items, and wait until something is told of these and earlier ones: what became of them.
+    async def exchange(self, request: bytes) -> bytes:
+        """Start items; wait until there are outcomes, of these items or earlier ones, and return them.
 
-        A later call takes the place of one that waits: that one ends, and has nothing to tell.
+        Calls are numbered, because Ray may deliver them in any order: items start in the order in which they were
+        sent. Only the call with the highest number waits; the others return without outcomes.
         """
-        earlier, self._asked = self._asked, asyncio.get_running_loop().create_future()
-        if earlier is not None and not earlier.done():
-            earlier.set_result(None)
-        for item in messages.unpack(items)["items"]:
-            self._running.start(Item.from_dict(item))
-        asked = self._asked
-        if not self._untold:
-            await asked
-        told = b""
-        if self._asked is asked:
-            self._asked, self._untold = None, False
-            told = b",".join(self._running.take())
-        return b'{"outcomes":[%b]}' % told
+        message = messages.unpack(request)
+        self._early[message["number"]] = message["items"]
+        is_last = message["number"] == max(self._early)
+        self._start_in_order()
+        if not is_last:
+            return _response([])
+        if self._call is not None and not self._call.done():
+            self._call.set_result(None)
+        call = self._call = asyncio.get_running_loop().create_future()
+        if not self._has_outcomes:
+            await call
+        if self._call is not call:
+            return _response([])
+        self._call, self._has_outcomes = None, False
+        return _response(self._runner.take_outcomes())
 
-    def _tell(self) -> None:
-        self._untold = True
-        if self._asked is not None and not self._asked.done():
-            self._asked.set_result(None)
-
-    async def waited(self, key: str) -> float | None:
-        """How many seconds ago an item waited for its turn to ask a model; None if it did not."""
-        since = self._running.waited.get(key)
+    async def rate_limited_since(self, key: str) -> float | None:
+        """Return how many seconds ago an item was last waiting for a rate limit; None if it never was."""
+        since = self._runner.rate_limited.get(key)
         return None if since is None else time.monotonic() - since
 
     async def stop(self) -> None:
-        """Drop what runs, and write the traces down."""
-        from ...paths import home
-        from ...traces.default_writer import flush_writers
+        """Abandon the running items and write all traces to disk."""
+        from ..worker import run_item
 
-        await self._running.stop()
-        await asyncio.to_thread(flush_writers, home())
+        await self._runner.stop()
+        await asyncio.to_thread(run_item.flush_traces)
+
+    def _start_in_order(self) -> None:
+        while (items := self._early.pop(self._next_number, None)) is not None:
+            self._next_number += 1
+            for item in items:
+                self._runner.start(Item.from_dict(item))
+
+    def _notify(self) -> None:
+        self._has_outcomes = True
+        if self._call is not None and not self._call.done():
+            self._call.set_result(None)
 
 
-class PaceActor:
-    """Keeps the gauges of all models, for all workers of a batch, by its own clock."""
+class RateLimitActor:
+    """Keeps the rate-limit state of all models for all workers of a batch, by its own clock."""
 
     def __init__(self) -> None:
         from ...models.rate_limit.store import MemoryBoard
@@ -96,25 +107,29 @@ class PaceActor:
         self._board = MemoryBoard()
 
     async def do(self, name: str, verb: str, about: tuple[Any, ...]) -> Any:
-        """See `rlm.models.rate_limit.store.Board`."""
+        """Apply an operation to the state of a model: see `rlm.models.rate_limit.store`."""
         return await self._board.do(name, verb, *about)
 
 
 class RayBoard:
-    """The same board for each worker: an actor that is asked."""
+    """A rate-limit store whose state is in a `RateLimitActor`."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
 
     async def do(self, name: str, verb: str, *about: Any) -> Any:
-        """Ask the actor. Raises `OSError` where it is gone."""
+        """Apply an operation and return its result. Raises `OSError` if the actor is gone."""
         from ray.exceptions import RayError
 
         try:
             return await self._actor.do.remote(name, verb, about)
         except RayError as error:
-            raise OSError(f"the actor that keeps it is gone: {str(error).strip().splitlines()[0]}") from None
+            raise OSError(f"the actor with the rate limits is gone: {str(error).strip().splitlines()[0]}") from None
 
     def send(self, name: str, verb: str, *about: Any) -> None:
-        """Tell the actor."""
+        """Apply an operation without waiting for its result."""
         self._actor.do.remote(name, verb, about)
+
+
+def _response(outcomes: list[bytes]) -> bytes:
+    return b'{"outcomes":[%b]}' % b",".join(outcomes)

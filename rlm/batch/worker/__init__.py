@@ -1,1 +1,1 @@
-"""The worker side of a batch: what runs in each process."""
+"""The worker side of a batch: the code that runs in each worker process or actor."""

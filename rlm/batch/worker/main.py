@@ -1,4 +1,4 @@
-"""A worker process of the local engine: `python -m rlm.batch.worker.main DESCRIPTOR`. It ends when its driver does."""
+"""A worker process of the local executor: `python -m rlm.batch.worker.main DESCRIPTOR`. It ends with its driver."""
 
 from __future__ import annotations
 
@@ -10,52 +10,55 @@ import socket
 import sys
 from typing import Any
 
-from ..executors.base import Setting
+from ..executors.base import WorkerConfig
 from ..item import Item
 from . import messages, run_item
-from .item_runner import Running
+from .item_runner import ItemRunner
 
 
 async def serve(sock: socket.socket) -> None:
-    """Run the items that come until there is nobody who sends any."""
+    """Run the items that arrive until the connection is closed."""
     reader, writer = await asyncio.open_connection(sock=sock)
+    runner: ItemRunner | None = None
 
-    def tell() -> None:
-        assert running is not None
-        writer.writelines(messages.framed(b'{"outcome":%b}' % one) for one in running.take())
+    def send_outcomes() -> None:
+        assert runner is not None
+        writer.writelines(messages.frame(b'{"outcome":%b}' % outcome) for outcome in runner.take_outcomes())
 
-    running: Running | None = None
+    def send_rate_limited(key: str) -> None:
+        writer.write(messages.pack({"rate_limited": key}))
+
     try:
         first = await _receive(reader)
-        # Imported before the driver is told that items are welcome: this takes a second or two.
+        # Imported before the worker is ready, because it takes a second or two.
         import rlm.runner  # noqa: F401
 
-        run_item.prepare(Setting.from_dict(first["setting"]))
-        running = Running(first["at_once"], tell, lambda key: writer.write(messages.pack({"waits": key})))
+        run_item.prepare(WorkerConfig.from_dict(first["config"]))
+        runner = ItemRunner(first["at_once"], send_outcomes, send_rate_limited)
         writer.write(messages.pack({"ready": os.getpid()}))
         while True:
-            running.start(Item.from_dict((await _receive(reader))["item"]))
+            runner.start(Item.from_dict((await _receive(reader))["item"]))
     except (asyncio.IncompleteReadError, ConnectionError):
-        pass  # the driver has closed the connection, or is gone
+        pass  # the driver has closed the connection, or has died
     finally:
-        if running is not None:
-            await running.stop()
+        if runner is not None:
+            await runner.stop()
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
 
 
-async def _receive(reader: asyncio.StreamReader) -> dict[str, Any]:
-    length = int.from_bytes(await reader.readexactly(messages.HEADER), "big")
-    return messages.unpack(await reader.readexactly(length))
-
-
 def main() -> None:
-    """The process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to answer
+    """Run a worker process until its driver closes the connection."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C
     sock = socket.socket(fileno=int(sys.argv[1]))
     sock.setblocking(False)
     asyncio.run(serve(sock))
+
+
+async def _receive(reader: asyncio.StreamReader) -> dict[str, Any]:
+    length = int.from_bytes(await reader.readexactly(messages.HEADER_BYTES), "big")
+    return messages.unpack(await reader.readexactly(length))
 
 
 if __name__ == "__main__":

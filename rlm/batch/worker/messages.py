@@ -1,4 +1,4 @@
-"""Messages between a driver and its worker processes: JSON with its length before it, over a socket."""
+"""Messages between a driver and its workers: JSON; over a socket, each with its length before it."""
 
 from __future__ import annotations
 
@@ -6,45 +6,45 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-HEADER = 8
+HEADER_BYTES = 8
 
 
-def encoded(message: Any) -> bytes:
-    """A message as JSON."""
-    # Escaped: what a model wrote may hold a lone surrogate, which cannot be encoded.
+def encode(message: Any) -> bytes:
+    """Return a message as JSON."""
+    # ASCII: the text of a model may contain a lone surrogate, which UTF-8 cannot encode.
     return json.dumps(message, separators=(",", ":")).encode("ascii")
 
 
-def framed(body: bytes) -> bytes:
-    """JSON with its length before it."""
-    return len(body).to_bytes(HEADER, "big") + body
+def frame(body: bytes) -> bytes:
+    """Return JSON with its length before it."""
+    return len(body).to_bytes(HEADER_BYTES, "big") + body
 
 
 def pack(message: dict[str, Any]) -> bytes:
-    """A message as bytes."""
-    return framed(encoded(message))
+    """Return a message as JSON with its length before it."""
+    return frame(encode(message))
 
 
 def unpack(body: bytes) -> dict[str, Any]:
-    """The message in a body."""
-    made = json.loads(body)
-    assert isinstance(made, dict)
-    return made
+    """Return the message in JSON."""
+    message = json.loads(body)
+    assert isinstance(message, dict)
+    return message
 
 
-class Incoming:
-    """Bytes as they arrive, until they are messages."""
+class FrameReader:
+    """Splits received bytes into messages."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
 
     def feed(self, received: bytes) -> Iterator[dict[str, Any]]:
-        """The messages that are whole now."""
+        """Yield the messages that are complete."""
         self._bytes += received
-        while len(self._bytes) >= HEADER:
-            end = HEADER + int.from_bytes(self._bytes[:HEADER], "big")
+        while len(self._bytes) >= HEADER_BYTES:
+            end = HEADER_BYTES + int.from_bytes(self._bytes[:HEADER_BYTES], "big")
             if len(self._bytes) < end:
                 return
-            body = bytes(self._bytes[HEADER:end])
+            body = bytes(self._bytes[HEADER_BYTES:end])
             del self._bytes[:end]
             yield unpack(body)

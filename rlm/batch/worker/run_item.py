@@ -1,4 +1,4 @@
-"""What a worker does, in whatever process an engine has put it: it makes a task of an item, and runs it."""
+"""Running one item in a worker: bind it to its task, run the task, and describe the ending as an `Outcome`."""
 
 from __future__ import annotations
 
@@ -12,61 +12,73 @@ from dataclasses import replace
 from ...events import Observer, fan_out, ignore
 from ...results import Failed, Submitted
 from ...tasks import TaskError
-from ..executors.base import Setting
-from ..item import Item
-from ..outcome import Ending, Outcome, lost
-from ..task_binding import Binder
+from ..executors.base import WorkerConfig
+from ..item import Ending, Item, Outcome, lost
+from ..task_binding import TaskBinder
 from . import messages
 
-_BASES = 64
-_KILLED = ("sandbox:SessionClosed", "sandbox:KernelDied", "sandbox:KernelStartError")
-"""What breaks a run off when its kernel, or the process that forks kernels, was ended. The last of them, if it happens
-to an item twice, is no accident."""
+_TEMPLATES = 64
+_SANDBOX_CAUSES = ("sandbox:SessionClosed", "sandbox:KernelDied", "sandbox:KernelStartError")
+"""Causes of a failed run whose kernel, or the process that forks kernels, was killed. If kernels cannot be started for
+the second time, that is no accident."""
 
-_TELL_S = 1.0
+_REPORT_INTERVAL_S = 1.0
 
-_setting = Setting()
-_binder: Binder | None = None
-_observe: Observer | None = None
+_config = WorkerConfig()
+_binder: TaskBinder | None = None
+_observer: Observer | None = None
 _prepared = False
 
 
-def prepare(setting: Setting) -> None:
-    """Tell this process, once and before its first item, what all items share: pace, cache, where runs are recorded."""
-    global _setting, _binder, _observe, _prepared
-    if setting.home is not None:
-        os.environ["RLM_HOME"] = setting.home
-    if setting.traffic is not None:
+def prepare(config: WorkerConfig) -> None:
+    """Configure this process before its first item: rate limits, response cache, and where runs are recorded."""
+    global _config, _binder, _observer, _prepared
+    if config.home is not None:
+        os.environ["RLM_HOME"] = config.home
+    if config.traffic is not None:
         from ...models.policy import Traffic, use
 
-        use(Traffic(**setting.traffic))
-    _setting, _binder, _observe, _prepared = setting, None, None, True
+        use(Traffic(**config.traffic))
+    _config, _binder, _observer, _prepared = config, None, None, True
 
 
-async def run_item(item: Item, waits: Callable[[], None] = lambda: None) -> Outcome:
-    """Run one item to its ending. Many may run at once in one event loop. Raises only what ends this process.
+async def run_item(item: Item, on_rate_limit: Callable[[], None] = lambda: None) -> Outcome:
+    """Run one item to its ending. Any number may run in one event loop. No `Exception` leaves this function.
 
-    `waits` is called while it waits for its turn to ask a model: that is no time of the run's, nor of its lease.
+    `on_rate_limit` is called while the item waits for a rate limit, which counts neither as time of its run nor of
+    its lease.
     """
     from ...models.rate_limit.limiter import telling_waits
 
-    began = time.monotonic()
+    start = time.monotonic()
     try:
-        with telling_waits(_now_and_then(waits)):
-            made = await _run(item)
-    except Exception as error:  # of a tool's import, or a fault of ours: the other items go on
-        made = Outcome(item.key, item.name, "Failed", error=f"{type(error).__name__}: {error}")
-    return replace(made, seconds=time.monotonic() - began, worker=worker_name())
+        with telling_waits(_throttled(on_rate_limit)):
+            outcome = await _run(item)
+    except Exception as error:  # such as an error when a tool is imported: the other items go on
+        outcome = Outcome(item.key, item.name, "Failed", error=f"{type(error).__name__}: {error}")
+    return replace(outcome, seconds=time.monotonic() - start, worker=worker_name())
 
 
-async def encoded_outcome(item: Item, waits: Callable[[], None]) -> bytes:
-    """What `run_item` returns, as JSON. A result that JSON does not know is a failed item's."""
-    outcome = await run_item(item, waits)
+async def run_encoded(item: Item, on_rate_limit: Callable[[], None]) -> bytes:
+    """Run one item and return its outcome as JSON. An item whose result is not JSON has failed."""
+    outcome = await run_item(item, on_rate_limit)
     try:
-        return messages.encoded(outcome.to_dict())
+        return messages.encode(outcome.to_dict())
     except (TypeError, ValueError, RecursionError) as error:
-        broken = Outcome(item.key, item.name, "Failed", error=f"its result is not JSON ({error})")
-        return messages.encoded(broken.to_dict())
+        failed = Outcome(item.key, item.name, "Failed", error=f"its result is not JSON ({error})")
+        return messages.encode(failed.to_dict())
+
+
+def flush_traces() -> None:
+    """Write all recorded events of this process to disk."""
+    from ...traces.default_writer import flush_writers
+
+    flush_writers()
+
+
+def worker_name() -> str:
+    """Return the name of this process: machine and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 async def _run(item: Item) -> Outcome:
@@ -78,76 +90,69 @@ async def _run(item: Item) -> Outcome:
 
     try:
         task = _own_binder().bind(item)
-        task = replace(task, source={**(task.source or {}), "batch": _setting.batch, "item": item.name})
+        task = replace(task, source={**(task.source or {}), "batch": _config.batch, "item": item.name})
         choose_tier(task.isolation)
     except TaskError as error:
-        return Outcome(item.key, item.name, "Failed", error="; ".join(str(one) for one in error.problems))
+        return Outcome(item.key, item.name, "Failed", error="; ".join(str(problem) for problem in error.problems))
     except IsolationUnavailable as error:
-        return lost(item.key, item.name, f"{error} (on {worker_name()})", stop=True)
+        return lost(item.key, item.name, f"{error} (on {worker_name()})", fatal=True)
     result = await run_task(task, observe=_own_observer())
-    cause = result.cause if isinstance(result, Failed) else None
-    hopeless = cause is not None and cause.hopeless
-    _forget_history()
-    # Code that kills its own kernel does so again and again; a kernel that was killed from outside is a loss.
-    by_itself = isinstance(result, Failed) and f"the kernel died {MAX_REVIVALS + 1} times" in str(result.reason)
-    accident = str(cause) in _KILLED and not by_itself and not (item.alone and hopeless)
-    if isinstance(result, Failed) and accident:
-        said = f"its sandbox on {worker_name()} was lost: {result.reason}"
-        return Outcome(item.key, item.name, "Lost", result.to_dict(), said, run_id=result.run_id)
-    if isinstance(result, Failed) and hopeless:
-        return lost(item.key, item.name, f"{item.name}: {result.reason} (on {worker_name()})", stop=True)
-    reason = str(result.reason) if isinstance(result, Failed) else None
-    ending: Ending = "Failed"
+    _clear_dspy_history()
     if not isinstance(result, Failed):
-        ending = "Submitted" if isinstance(result, Submitted) else "Extracted"
-    return Outcome(item.key, item.name, ending, result.to_dict(), reason, run_id=result.run_id)
+        ending: Ending = "Submitted" if isinstance(result, Submitted) else "Extracted"
+        return Outcome(item.key, item.name, ending, result.to_dict(), run_id=result.run_id)
+    # Code that kills its own kernel does so again and again; a kernel that was killed from outside is an accident.
+    killed_itself = f"the kernel died {MAX_REVIVALS + 1} times" in str(result.reason)
+    hopeless = result.cause is not None and result.cause.hopeless
+    accident = str(result.cause) in _SANDBOX_CAUSES and not killed_itself and not (item.exclusive and hopeless)
+    if accident:
+        message = f"its sandbox on {worker_name()} was lost: {result.reason}"
+        return Outcome(item.key, item.name, "Lost", result.to_dict(), message, run_id=result.run_id)
+    if hopeless:
+        return lost(item.key, item.name, f"{item.name}: {result.reason} (on {worker_name()})", fatal=True)
+    return Outcome(item.key, item.name, "Failed", result.to_dict(), str(result.reason), run_id=result.run_id)
 
 
-def _now_and_then(tell: Callable[[], None]) -> Callable[[float], None]:
-    """The same for as many calls as come: an item may wait with hundreds of questions at once."""
+def _throttled(report: Callable[[], None]) -> Callable[[float], None]:
+    """Return a callback that calls `report` at most once a second: an item may wait with hundreds of model calls."""
     last = -math.inf
 
-    def told(_: float) -> None:
+    def on_wait(_: float) -> None:
         nonlocal last
         now = time.monotonic()
-        if now > last + _TELL_S:
+        if now > last + _REPORT_INTERVAL_S:
             last = now
-            tell()
+            report()
 
-    return told
-
-
-def worker_name() -> str:
-    """This process, for people: machine and process id."""
-    return f"{socket.gethostname()}:{os.getpid()}"
+    return on_wait
 
 
-def _forget_history() -> None:
-    """Drop what dspy keeps of the last 10,000 requests for people to look at: nobody can, in a worker."""
+def _clear_dspy_history() -> None:
+    """Clear the last 10,000 requests that dspy keeps for inspection, which nobody can inspect in a worker."""
     if _prepared:
         from dspy.clients.base_lm import GLOBAL_HISTORY
 
         GLOBAL_HISTORY.clear()
 
 
-def _own_binder() -> Binder:
+def _own_binder() -> TaskBinder:
     global _binder
     if _binder is None:
-        _binder = Binder(_setting.models, _setting.budget, keep=_BASES)
+        _binder = TaskBinder(_config.models, _config.budget, size=_TEMPLATES)
     return _binder
 
 
 def _own_observer() -> Observer:
-    """What watches the runs: the default writer of this process, unless the batch is not recorded; and telemetry."""
-    global _observe
-    if _observe is None:
+    """Return the observer of all runs: this process's trace writer, unless runs are not recorded, and telemetry."""
+    global _observer
+    if _observer is None:
         from ...traces.default_writer import OFF, default_observer
 
-        writer = default_observer() if _setting.trace else ignore
+        writer = default_observer() if _config.trace else ignore
         spans = ignore
         if os.environ.get("RLM_OTEL", "").strip().lower() not in ("", *OFF):
             from ...telemetry import spans as make_spans
 
             spans = make_spans()
-        _observe = fan_out(writer, spans)
-    return _observe
+        _observer = fan_out(writer, spans)
+    return _observer

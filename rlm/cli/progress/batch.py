@@ -11,15 +11,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from ...batch.outcome import ENDINGS
+from ...batch.item import ENDINGS
 from ..formatting import count, duration, money, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ...batch.driver import Batch
-    from ...batch.outcome import Outcome
-    from ...batch.results_file import Mended
+    from ...batch.item import Outcome
+    from ...batch.results_file import Repairs
 
 _WINDOW = 200
 """The rate is that of so many last items."""
@@ -81,7 +81,7 @@ class Rate:
         if not rate:
             return []
         text = f"{rate:.1f}/s" if rate >= 0.1 else f"{rate * 60:.1f}/min"
-        unfinished = batch.why is None and batch.done < batch.total
+        unfinished = batch.stop_reason is None and batch.done < batch.total
         return [text, f"{duration((batch.total - batch.done) / rate)} left"] if unfinished else [text]
 
 
@@ -178,14 +178,14 @@ def start_line(batch: Batch) -> str:
     return count(batch.total, "item") + done
 
 
-def repair_lines(mended: Mended, path: Path) -> list[str]:
+def repair_lines(repairs: Repairs, path: Path) -> list[str]:
     """Return what was changed in the results file before the batch goes on."""
     changes = [
-        (mended.torn, "removed the last line, which was not complete"),
-        (mended.replaced, f"removed {count(mended.replaced, 'line')} of items that run again"),
-        (mended.double, f"removed {count(mended.double, 'duplicate line')}"),
-        (mended.moved, f"renamed {count(mended.moved, 'line')}, as the items have moved"),
-        (mended.restored, f"restored {count(mended.restored, 'line')} from the ledger"),
+        (repairs.torn, "removed the last line, which was not complete"),
+        (repairs.replaced, f"removed {count(repairs.replaced, 'line')} of items that run again"),
+        (repairs.duplicate, f"removed {count(repairs.duplicate, 'duplicate line')}"),
+        (repairs.moved, f"renamed {count(repairs.moved, 'line')}, as the items have moved"),
+        (repairs.restored, f"restored {count(repairs.restored, 'line')} from the ledger"),
     ]
     return [f"{path}: {text}" for number, text in changes if number]
 

@@ -24,15 +24,16 @@ import pytest
 from rich.console import Console
 
 from rlm.batch.driver import Batch
+from rlm.batch.item import Outcome
 from rlm.batch.ledger import Ledger, ledger_path
-from rlm.batch.outcome import Outcome
-from rlm.batch.results_file import Results
+from rlm.batch.results_file import ResultsFile
+from rlm.batch.summary import BatchSummary
 from rlm.cli import exit_codes
 from rlm.cli import rlm as group
 from rlm.cli.console import print_page
 from rlm.cli.cost_warning import CostWarning, costs_money
 from rlm.cli.main import guard
-from rlm.cli.pages.batch_summary import Summary, batch_page
+from rlm.cli.pages.batch_summary import batch_page
 from rlm.cli.progress import batch as batch_progress
 from rlm.cli.progress.batch import BarView, LinesView
 from rlm.paths import home
@@ -115,9 +116,9 @@ def test_ctrl_c_lets_what_runs_finish_and_says_how_to_go_on(tmp_path: Path) -> N
     assert f"{200 - len(done)} items of 200 left: it was interrupted." in out
     # What is missing, and nothing else, is done the next time.
     os.link(ledger_path(home(), results), folder / "ledger.db")
-    engine = batches.QuickEngine()
-    batches.drive(folder, engine)
-    assert len(engine.taken) == 200 - len(done)
+    executor = batches.InlineExecutor()
+    batches.drive(folder, executor)
+    assert len(executor.taken) == 200 - len(done)
     batches.check_complete(folder, 200)
 
 
@@ -199,9 +200,9 @@ def test_a_key_that_is_refused_is_one_error_for_the_batch(
 @pytest.mark.parametrize(
     ("rows", "text", "said"),
     [
-        ("rows.csv", "n,word\n", "rows.csv: has a heading and no rows"),
-        ("rows.jsonl", "", "rows.jsonl: is empty; each line is a row"),
-        (None, "\n", "tasks.jsonl: is empty; each line is a task"),
+        ("rows.csv", "n,word\n", "rows.csv: has a header and no rows"),
+        ("rows.jsonl", "", "rows.jsonl: is empty; each line must be a row"),
+        (None, "\n", "tasks.jsonl: is empty; each line must be a task"),
     ],
 )
 def test_a_batch_of_nothing_is_an_error(
@@ -224,21 +225,21 @@ def test_results_that_cannot_be_written_are_said_with_advice_that_fits(
     assert _rlm(folder / "task.yaml", "--over", folder / "rows.csv", "-o", path) == exit_codes.ENVIRONMENT
     said = " ".join(capfd.readouterr().err.split())
     assert "cannot be written (" in said
-    assert "; name another file with --output." in said
-    assert "make room" not in said.lower()
+    assert "; use another file with --output." in said
+    assert "free some space" not in said.lower()
 
 
 def test_the_summary_tells_what_all_attempts_cost_and_lines_of_items_that_are_gone(tmp_path: Path) -> None:
     folder = batches.write_folder(tmp_path, 3)
-    engine = batches.QuickEngine(lambda item: replace(batches.answered(item), ending="Failed", error="no"))
-    batches.drive(folder, engine)
+    executor = batches.InlineExecutor(lambda item: replace(batches.answered(item), ending="Failed", error="no"))
+    batches.drive(folder, executor)
     (folder / "rows.csv").write_text("n,word\n1,word 1\n")
     shown, ledger = io.StringIO(), Ledger(folder / "ledger.db")
     batch = Batch(batches.source_of(folder), ledger)
     batch.prepare(retry_failed=True)
-    results = Results(folder / "results.jsonl", ledger)
-    assert len(list(batch.run(engine, results))) == 1
-    summary = Summary.of(batch, ledger, results)
+    results = ResultsFile(folder / "results.jsonl", ledger)
+    assert len(list(batch.run(executor, results))) == 1
+    summary = BatchSummary.of(batch, ledger, results)
     results.close()
     ledger.close()
     print_page(batch_page(summary), shown)
@@ -257,7 +258,7 @@ def test_a_batch_that_another_process_has_is_left_to_it(tmp_path: Path, capfd: p
     finally:
         taken.close()
     assert code == exit_codes.USAGE
-    assert f"process {os.getpid()} is working on this batch" in capfd.readouterr().err
+    assert f"process {os.getpid()} is running this batch" in capfd.readouterr().err
 
 
 def test_a_results_file_has_one_ledger_by_whatever_path_it_is_named(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The local engine with real processes and real sandboxes: they are killed and stopped, and nothing is lost."""
+"""The local executor with real processes and real sandboxes: they are killed and stopped, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from typing import Any, ClassVar
 import psutil
 import pytest
 
-from rlm.batch.driver import Rules
-from rlm.batch.errors import Unfit
-from rlm.batch.executors.base import EngineError, Setting
-from rlm.batch.executors.processes import LocalEngine
+from rlm.batch.driver import StopRules
+from rlm.batch.errors import ExecutorError, MachineUnfit
+from rlm.batch.executors.base import WorkerConfig
+from rlm.batch.executors.processes import ProcessExecutor
 from rlm.batch.item import Item
 from tests.support import batches
 
@@ -29,6 +29,7 @@ from tests.support import batches
 KIT = '''
 import os, signal, time
 from pathlib import Path
+from tests.support import batches
 
 
 def wish(word: str) -> str:
@@ -57,8 +58,8 @@ main:
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEngine]:
-    made = LocalEngine(workers=1, at_once=3, log=tmp_path_factory.mktemp("engine") / "log")
+def executor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessExecutor]:
+    made = ProcessExecutor(workers=1, at_once=3, log=tmp_path_factory.mktemp("executor") / "log")
     yield made
     made.close()
 
@@ -75,15 +76,15 @@ def _items(folder: Path) -> list[Item]:
     return [replace(one, key=f"{folder.name} {one.name}") for one in batches.source_of(folder).read()]
 
 
-def test_items_run_in_other_processes_and_their_runs_are_on_record(engine: LocalEngine, tmp_path: Path) -> None:
+def test_items_run_in_other_processes_and_their_runs_are_on_record(executor: ProcessExecutor, tmp_path: Path) -> None:
     from rlm.paths import home
     from rlm.traces import load
 
     folder = batches.write_folder(tmp_path / "a", 5)
-    _, outcomes = batches.drive(folder, engine)
+    _, outcomes = batches.drive(folder, executor)
     batches.check_complete(folder, 5)
-    batches.check_told(folder, 5)
-    assert {one.worker.rpartition(":")[2] for one in outcomes} == {str(pid) for pid in engine.pids}
+    batches.check_lines(folder, 5)
+    assert {one.worker.rpartition(":")[2] for one in outcomes} == {str(pid) for pid in executor.pids}
     assert str(os.getpid()) not in {one.worker.rpartition(":")[2] for one in outcomes}
     wanted = {one.run_id for one in outcomes}
     end = time.monotonic() + 60
@@ -94,20 +95,22 @@ def test_items_run_in_other_processes_and_their_runs_are_on_record(engine: Local
     assert wanted <= ended
 
 
-def test_a_worker_that_is_killed_is_replaced_and_its_items_are_run_again(engine: LocalEngine, tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_is_replaced_and_its_items_are_run_again(
+    executor: ProcessExecutor, tmp_path: Path
+) -> None:
     folder = _folder(tmp_path / "killed", [f"once {tmp_path}/mark", "a", "b", "c", "d"])
-    before = engine.pids
-    _, outcomes = batches.drive(folder, engine)
+    before = executor.pids
+    _, outcomes = batches.drive(folder, executor)
     batches.check_complete(folder, 5)
     assert len(outcomes) == 5
-    assert before != engine.pids
+    assert before != executor.pids
 
 
 def test_an_item_that_kills_its_workers_is_given_up_and_takes_nobody_with_it(
-    engine: LocalEngine, tmp_path: Path
+    executor: ProcessExecutor, tmp_path: Path
 ) -> None:
     folder = _folder(tmp_path / "poison", ["a", "die", "b", "c"])
-    batch, _ = batches.drive(folder, engine, rules=Rules(losses=2))
+    batch, _ = batches.drive(folder, executor, rules=StopRules(max_losses=2))
     assert batch.endings == {"Submitted": 3, "Extracted": 0, "Failed": 0, "Lost": 1}
     (given_up,) = [one for one in batches.lines(folder) if one["ending"] == "Lost"]
     assert given_up["item"] == "row 2"
@@ -127,7 +130,7 @@ def _fork_server(worker: int) -> psutil.Process:
 class _Killer(http.server.BaseHTTPRequestHandler):
     """A model that kills the fork server of whoever asks it first, and answers when all kernels are gone."""
 
-    engine: ClassVar[LocalEngine]
+    executor: ClassVar[ProcessExecutor]
     killed: ClassVar[list[int]] = []
     one: ClassVar[threading.Lock] = threading.Lock()
 
@@ -135,7 +138,7 @@ class _Killer(http.server.BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers["Content-Length"]))
         with self.one:
             if not self.killed:
-                (worker,) = self.engine.pids
+                (worker,) = self.executor.pids
                 server = _fork_server(worker)
                 family = [server, *server.children(recursive=True)]
                 self.killed.append(server.pid)
@@ -156,46 +159,47 @@ class _Killer(http.server.BaseHTTPRequestHandler):
 
 def test_an_item_whose_sandbox_was_killed_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", "sk-any")
-    _Killer.engine = engine = LocalEngine(Setting(traffic={}), workers=1, at_once=3)  # no answer from a cache
-    told: list[str] = []
+    # Without a response cache.
+    _Killer.executor = executor = ProcessExecutor(WorkerConfig(traffic={}), workers=1, at_once=3)
+    messages: list[str] = []
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Killer) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         base = f"http://127.0.0.1:{server.server_address[1]}/v1"
         model = {"main": {"model": "openai/any", "api_base": base, "api_key_env": "SOME_KEY"}}
         task = batches.TASK.replace("{scripted: replies.yaml}", json.dumps(model))
         folder = batches.write_folder(tmp_path / "zygote", 3, task=task)
-        batch, _ = batches.drive(folder, engine, tell=told.append)
+        batch, _ = batches.drive(folder, executor, notify=messages.append)
         server.shutdown()
-        engine.close()
+        executor.close()
     assert len(_Killer.killed) == 1, batches.lines(folder)
     assert batch.endings == {"Submitted": 3, "Extracted": 0, "Failed": 0, "Lost": 0}, batches.lines(folder)
     batches.check_complete(folder, 3)
-    assert told
-    assert all("its sandbox on " in one and one.endswith("; it is run again") for one in told)
+    assert messages
+    assert all("its sandbox on " in one and one.endswith("; it is run again") for one in messages)
 
 
-def test_a_worker_that_is_stuck_is_ended_when_a_lease_does(engine: LocalEngine, tmp_path: Path) -> None:
+def test_a_worker_that_is_stuck_is_ended_when_a_lease_does(executor: ProcessExecutor, tmp_path: Path) -> None:
     first, second = _items(_folder(tmp_path / "stuck", ["freeze", "a"]))
-    outcomes = {one.name: one for one in engine.run([replace(first, lease=3.0), second])}
+    outcomes = {one.name: one for one in executor.run([replace(first, lease=3.0), second])}
     assert outcomes["row 1"].ending == "Lost"
-    assert "was not done after 3 seconds; it was stuck and was ended" in (outcomes["row 1"].error or "")
+    assert "did not end in 3 seconds, and the worker was killed" in (outcomes["row 1"].error or "")
     assert outcomes["row 2"].ending in ("Submitted", "Lost")
 
 
 def test_a_lease_does_not_end_while_an_item_waits_for_its_turn_to_ask(tmp_path: Path) -> None:
     # The second item's question is due after eight seconds, and its lease is for five.
     pace = {"pace": str(tmp_path / "pace"), "limits": {"scripted/main": {"requests": 7.5}}}
-    engine = LocalEngine(Setting(traffic=pace), workers=1, at_once=2)
+    executor = ProcessExecutor(WorkerConfig(traffic=pace), workers=1, at_once=2)
     try:
         items = [replace(one, lease=5.0) for one in _items(_folder(tmp_path / "waiting", ["a", "b"]))]
-        outcomes = list(engine.run(items))
+        outcomes = list(executor.run(items))
     finally:
-        engine.close()
+        executor.close()
     assert [(one.ending, one.error) for one in outcomes] == [("Submitted", None)] * 2
 
 
-def _most_taken(engine: LocalEngine, items: list[Item]) -> int:
-    """How many items more than it had told the ends of the engine has taken at most."""
+def _most_taken(executor: ProcessExecutor, items: list[Item]) -> int:
+    """Return the highest number of items that the executor had taken without yielding their outcomes."""
     taken = most = 0
 
     def source() -> Iterator[Item]:
@@ -204,7 +208,7 @@ def _most_taken(engine: LocalEngine, items: list[Item]) -> int:
             taken += 1
             yield item
 
-    for done, outcome in enumerate(engine.run(source()), 1):
+    for done, outcome in enumerate(executor.run(source()), 1):
         assert outcome.ending == "Submitted", outcome.error
         most = max(most, taken - done)
     assert taken == len(items)
@@ -212,41 +216,41 @@ def _most_taken(engine: LocalEngine, items: list[Item]) -> int:
 
 
 def test_items_are_taken_when_there_is_room_and_quick_ones_ahead(tmp_path: Path) -> None:
-    engine = LocalEngine(Setting(traffic={}), workers=1, at_once=2)
+    executor = ProcessExecutor(WorkerConfig(traffic={}), workers=1, at_once=2)
     try:
-        slow = _most_taken(engine, _items(_folder(tmp_path / "slow", ["sleep 1.2"] * 6)))
-        quick = _most_taken(engine, _items(_folder(tmp_path / "quick", ["w"] * 12)))
+        slow = _most_taken(executor, _items(_folder(tmp_path / "slow", ["sleep 1.2"] * 6)))
+        quick = _most_taken(executor, _items(_folder(tmp_path / "quick", ["w"] * 12)))
     finally:
-        engine.close()
+        executor.close()
     assert slow <= 2
     assert 2 < quick <= 6
 
 
 def test_the_lease_of_an_item_that_was_sent_ahead_begins_with_its_turn(tmp_path: Path) -> None:
-    engine = LocalEngine(Setting(traffic={}), workers=1, at_once=1)
+    executor = ProcessExecutor(WorkerConfig(traffic={}), workers=1, at_once=1)
     try:
         items = _items(_folder(tmp_path / "turns", ["w", "sleep 2", "sleep 2"]))
-        outcomes = list(engine.run(replace(one, lease=3.5) for one in items))
+        outcomes = list(executor.run(replace(one, lease=3.5) for one in items))
     finally:
-        engine.close()
+        executor.close()
     assert [(one.ending, one.error) for one in outcomes] == [("Submitted", None)] * 3
 
 
-def test_a_task_that_cannot_be_made_is_a_failed_item_and_the_others_go_on(engine: LocalEngine, tmp_path: Path) -> None:
+def test_an_item_that_cannot_be_bound_fails_and_the_others_go_on(executor: ProcessExecutor, tmp_path: Path) -> None:
     first, second = _items(_folder(tmp_path / "bad", ["a", "b"]))
-    outcomes = {one.name: one for one in engine.run([replace(first, inputs={"n": "x"}), second])}
+    outcomes = {one.name: one for one in executor.run([replace(first, inputs={"n": "x"}), second])}
     assert (outcomes["row 1"].ending, outcomes["row 2"].ending) == ("Failed", "Submitted")
     assert "expected int" in (outcomes["row 1"].error or "")
 
 
 def test_where_the_isolation_that_is_asked_for_is_missing_the_batch_ends_at_once(
-    engine: LocalEngine, tmp_path: Path
+    executor: ProcessExecutor, tmp_path: Path
 ) -> None:
     missing = "namespaces" if sys.platform == "darwin" else "seatbelt"
     task = batches.TASK + f"sandbox: {{isolation: {missing}}}\n"
     folder = batches.write_folder(tmp_path / "unfit", 50, task=task)
-    with pytest.raises(Unfit, match=missing):
-        batches.drive(folder, engine)
+    with pytest.raises(MachineUnfit, match=missing):
+        batches.drive(folder, executor)
     assert batches.lines(folder) == []
 
 
@@ -256,13 +260,13 @@ def test_workers_end_with_their_driver_however_that_ends(tmp_path: Path) -> None
     folder = _folder(tmp_path / "orphans", ["a"] * 200)
     code = (
         "from pathlib import Path\n"
-        "from rlm.batch.executors.processes import LocalEngine\n"
+        "from rlm.batch.executors.processes import ProcessExecutor\n"
         "from tests.support import batches\n"
-        "engine = LocalEngine(workers=1)\n"
+        "executor = ProcessExecutor(workers=1)\n"
         f"source = batches.source_of(Path({str(folder)!r}))\n"
         "import dataclasses\n"
         "items = (dataclasses.replace(one, key=one.name) for one in source.read())\n"
-        "for outcome in engine.run(items): print(*engine.pids, flush=True)\n"
+        "for outcome in executor.run(items): print(*executor.pids, flush=True)\n"
     )
     driver = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert driver.stdout is not None
@@ -281,10 +285,10 @@ def test_processes_that_do_not_start_are_an_error_and_not_a_loop(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     folder = batches.write_folder(tmp_path / "batch", 5)
-    engine = LocalEngine(Setting(traffic={}), workers=1, log=tmp_path / "log")
+    executor = ProcessExecutor(WorkerConfig(traffic={}), workers=1, log=tmp_path / "log")
     (tmp_path / "rlm").mkdir()
     (tmp_path / "rlm" / "__init__.py").write_text("raise SystemExit('another rlm')\n")
-    with pytest.raises(EngineError, match="worker processes do not start: it exited with status 1"):
-        batches.drive(folder, engine)
-    engine.close()
+    with pytest.raises(ExecutorError, match="worker processes do not start: it exited with status 1"):
+        batches.drive(folder, executor)
+    executor.close()
     assert "another rlm" in (tmp_path / "log").read_text()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rlm.batch.executors.base import Setting
-from rlm.batch.executors.processes import LocalEngine
+from rlm.batch.executors.base import WorkerConfig
+from rlm.batch.executors.processes import ProcessExecutor
 from tests.support import batches
 from tests.support.chat_server import LimitedChat, Play, completion
 
@@ -28,19 +28,19 @@ def test_processes_share_the_pace_and_the_answers_of_a_model(tmp_path: Path, mon
         entry = {"model": "openai/local", "api_base": server.url, "api_key_env": "SOME_KEY", "num_retries": 0}
         task = {"signature": "n: int, word: str -> twice: int", "models": {"main": entry}}
         traffic = {"pace": str(tmp_path / "pace"), "cache": str(tmp_path / "answers.sqlite")}
-        setting = Setting(home=str(tmp_path / "home"), traffic={**traffic, "cache_mode": "read-write"})
-        engine = LocalEngine(setting, workers=2, at_once=5)
+        setting = WorkerConfig(home=str(tmp_path / "home"), traffic={**traffic, "cache_mode": "read-write"})
+        executor = ProcessExecutor(setting, workers=2, at_once=5)
         try:
             first = batches.write_folder(tmp_path / "first", 10, task=json.dumps(task))
-            batches.drive(first, engine)
+            batches.drive(first, executor)
             batches.check_complete(first, 10)
             assert server.refused > 0
             asked = len(server.requests)
             again = batches.write_folder(tmp_path / "again", 10, task=json.dumps(task))
-            batches.drive(again, engine)
+            batches.drive(again, executor)
             batches.check_complete(again, 10)
         finally:
-            engine.close()
+            executor.close()
     assert len(server.requests) == asked
     assert [one["usage"]["cached_calls"] for one in batches.lines(first)] == [0] * 10
     assert [one["usage"]["cached_calls"] for one in batches.lines(again)] == [1] * 10

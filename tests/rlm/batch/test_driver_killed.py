@@ -51,13 +51,13 @@ def test_killed_at_random_moments_nothing_is_lost_and_nothing_is_there_twice(tmp
         kills += _end(child) == -signal.SIGKILL
     assert kills >= 10
     # What a killed driver said was done is done, and was said once.
-    told = [line for line in said.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    assert len(told) == len(set(told))
+    logged = [line for line in said.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    assert len(logged) == len(set(logged))
     before = {one["item"] for one in batches.lines(folder)}
-    assert {one.rstrip("\n") for one in told} <= before
-    engine = batches.QuickEngine()
-    batches.drive(folder, engine)
-    assert len(engine.taken) <= ROWS - len(before)
+    assert {one.rstrip("\n") for one in logged} <= before
+    executor = batches.InlineExecutor()
+    batches.drive(folder, executor)
+    assert len(executor.taken) <= ROWS - len(before)
     batches.check_complete(folder, ROWS)
 
 
@@ -69,56 +69,56 @@ def test_killed_inside_the_ledger_at_any_statement(tmp_path: Path, seed: int) ->
         child = _start(batches.drive_to_be_killed, folder, tmp_path / "said", chance.randint(1, 110))
         killed += _end(child) == -signal.SIGKILL
     assert killed >= 5
-    batches.drive(folder, batches.QuickEngine())
+    batches.drive(folder, batches.InlineExecutor())
     batches.check_complete(folder, 30)
 
 
 def test_killed_between_the_ledger_and_the_line_the_line_comes_later(tmp_path: Path) -> None:
     """The line is torn anywhere, as by a kill in the middle of a write: what the ledger has is written again."""
     folder = batches.write_folder(tmp_path, 5)
-    batches.drive(folder, batches.QuickEngine())
+    batches.drive(folder, batches.InlineExecutor())
     results = folder / "results.jsonl"
     whole = results.read_bytes()
     last = len(whole.splitlines(keepends=True)[-1])
     for cut in (1, 2, last // 2, last - 1, last, last + 1, last + 40, len(whole) - 1, len(whole)):
         results.write_bytes(whole[: len(whole) - cut])
-        engine = batches.QuickEngine()
-        batches.drive(folder, engine)
-        assert engine.taken == []
+        executor = batches.InlineExecutor()
+        batches.drive(folder, executor)
+        assert executor.taken == []
         batches.check_complete(folder, 5)
 
 
 @pytest.mark.parametrize("statement", range(14, 40, 3))
 def test_killed_while_failed_items_are_made_ready_to_be_done_again(tmp_path: Path, statement: int) -> None:
     folder = batches.write_folder(tmp_path, 6)
-    batches.drive(folder, batches.QuickEngine(batches.failed))
+    batches.drive(folder, batches.InlineExecutor(batches.failed))
     child = _start(batches.drive_to_be_killed, folder, tmp_path / "said", statement, True)
     assert _end(child) == -signal.SIGKILL
-    batches.drive(folder, batches.QuickEngine(), retry_failed=True)
+    batches.drive(folder, batches.InlineExecutor(), retry_failed=True)
     batches.check_complete(folder, 6)
 
 
 @pytest.mark.parametrize("room", [20_000, 40_000, 70_000])
 def test_where_there_is_no_more_room_it_stops_and_what_was_done_is_kept(tmp_path: Path, room: int) -> None:
     folder, said = batches.write_folder(tmp_path, ROWS), tmp_path / "said"
-    assert _end(_start(batches.drive_without_room, folder, said, room)) == 0
-    assert said.read_text().startswith("NoRoom: the ")
+    assert _end(_start(batches.drive_without_space, folder, said, room)) == 0
+    assert said.read_text().startswith("DiskFull: the ")
     assert "cannot be written" in said.read_text()
     kept = len(batches.lines(folder)) if (folder / "results.jsonl").exists() else 0
-    engine = batches.QuickEngine()
-    batches.drive(folder, engine)
-    assert len(engine.taken) <= ROWS - kept
+    executor = batches.InlineExecutor()
+    batches.drive(folder, executor)
+    assert len(executor.taken) <= ROWS - kept
     batches.check_complete(folder, ROWS)
 
 
 def test_a_second_driver_is_told_that_the_first_has_the_batch(tmp_path: Path) -> None:
-    from rlm.batch.errors import BatchTaken
+    from rlm.batch.errors import BatchInUse
     from rlm.batch.ledger import Ledger
 
     folder, said = batches.write_folder(tmp_path, 20 * ROWS), tmp_path / "said"
     child = _start(batches.drive_to_be_killed, folder, said)
     _wait_for_lines(said, 1, child)
-    with pytest.raises(BatchTaken, match=f"process {child.pid} is working on this batch"):
+    with pytest.raises(BatchInUse, match=f"process {child.pid} is running this batch"):
         Ledger(folder / "ledger.db")
     child.kill()
     _end(child)
