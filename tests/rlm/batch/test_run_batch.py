@@ -51,7 +51,7 @@ def test_mistakes_in_rows_are_reported_before_anything_runs(tmp_path: Path) -> N
     with pytest.raises(TaskError) as caught:
         rlm.run_batch(folder / "task.yaml", [{"n": "x", "word": "a"}, {"word": "b"}])
     assert [str(problem) for problem in caught.value.problems] == [
-        "row 1: input 'n': expected int, got \"x\" (string)",
+        "row 1: input 'n': expected int, got \"x\" (a string)",
         "row 2: input 'n' (int) is missing",
     ]
     with pytest.raises(TaskError, match="row 1: is list; each row must be a mapping"):
