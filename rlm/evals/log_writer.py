@@ -14,7 +14,7 @@ from typing import Any
 
 from ..files import FileLock, write_atomic
 from ..json_values import preview
-from ..redaction import Scrubber
+from ..redaction import Redactor
 from .log import HEADER, SAMPLES, SUMMARY, Entry, LogError, is_log, read_header, refuse_changed
 
 _NOT_COMPARED = frozenset({"started", "machine"})
@@ -25,7 +25,7 @@ class LogWriter:
 
     def __init__(self, folder: Path, header: Mapping[str, Any]) -> None:
         self.folder = folder
-        self._scrubber = Scrubber()
+        self._redactor = Redactor()
         folder.mkdir(parents=True, exist_ok=True)
         _refuse_others(folder)
         self._lock = FileLock(folder / SAMPLES, mode=0o644, append=True)
@@ -33,7 +33,7 @@ class LogWriter:
             raise LogError(f"another process is writing to {folder}; wait for it, or use another --log")
         self._file = self._lock.fileno()
         try:
-            made = json.loads(self._scrubber.text(json.dumps(dict(header))))
+            made = json.loads(self._redactor.text(json.dumps(dict(header))))
             if is_log(folder):
                 _same(folder, read_header(folder), made)
             elif os.fstat(self._file).st_size:
@@ -47,7 +47,7 @@ class LogWriter:
 
     def append(self, entry: Entry) -> None:
         """Write one entry; when this returns, it is on disk."""
-        line = self._scrubber.given(json.dumps(entry.to_dict(), allow_nan=False)).encode() + b"\n"
+        line = self._redactor.input(json.dumps(entry.to_dict(), allow_nan=False)).encode() + b"\n"
         while line:
             line = line[os.write(self._file, line) :]
         os.fsync(self._file)

@@ -12,6 +12,7 @@ from typing import Any
 
 from sandbox.threads import threaded
 
+from ..redaction import protect
 from .direct.routing import direct_client
 from .engines import ask_engine, engine_of
 from .errors import Fault, Refused, describe, read_fault
@@ -89,6 +90,7 @@ async def ask(
     model's own settings in this call. Where `traffic` is in use, the answer may come from disk, it is waited for our
     turn, and a server that says "too many" is asked again until the deadline.
     """
+    protect((getattr(lm, "kwargs", None) or {}).get("api_key"))
     question = question_to(lm, turns, system, options)
     if question is None:
         return await _Asking(lm, turns, system, deadline, backoff or Backoff(), options).answer()

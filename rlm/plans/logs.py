@@ -10,7 +10,7 @@ from typing import Any
 
 from ..budgets import FallbackTrigger
 from ..paths import home
-from ..redaction import Scrubber
+from ..redaction import Redactor
 from .escalation import FallbackConfig, PlanEscalationDetector, check_entry
 from .json_log import Entry, JsonLog, LogError
 from .operator import Answers
@@ -84,12 +84,12 @@ class PlanLogs:
         log.append(self._scrubbed(entry))
 
     def _scrubbed(self, entry: Entry) -> Entry:
-        made: Entry = _scrubbed(entry, self._scrubber.text)
+        made: Entry = _scrubbed(entry, self._redactor.text)
         return made
 
     @functools.cached_property
-    def _scrubber(self) -> Scrubber:
-        return Scrubber()
+    def _redactor(self) -> Redactor:
+        return Redactor()
 
 
 def _scrubbed(value: Any, scrub: Callable[[str], str]) -> Any:

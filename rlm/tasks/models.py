@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..models.rate_limit.bucket import Limit
+from ..redaction import protect
 from .local_models import is_local, weights_of
 from .schema.task import ModelEntry, ModelFile, ModelsFile
 
@@ -42,7 +43,9 @@ class ModelSpec:
     def lm_options(self) -> dict[str, Any]:
         """Keyword arguments for `dspy.LM`, with the key where a variable was named. Not to be written anywhere."""
         if self.api_key_env is not None:
-            return {**self.options, "api_key": os.environ.get(self.api_key_env)}
+            key = os.environ.get(self.api_key_env)
+            protect(key)  # the variable's name need not say that it is a secret
+            return {**self.options, "api_key": key}
         own_endpoint = "api_base" in self.options and self.model.startswith("openai/")
         if own_endpoint and not os.environ.get("OPENAI_API_KEY"):
             return {**self.options, "api_key": _NO_KEY}

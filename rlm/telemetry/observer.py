@@ -23,7 +23,7 @@ from ..events import (
     RunStarted,
     TriggerFired,
 )
-from ..redaction import Scrubber
+from ..redaction import Redactor
 from ..results import Failed
 from ..text import cut_middle, encodable
 from . import attributes
@@ -53,7 +53,7 @@ class Spans:
         """`content`: whether prompts, code and answers go into the spans. Secrets are replaced in them."""
         self._provider = provider
         self._tracer = provider.get_tracer("rlm", schema_url=SCHEMA_URL)
-        self._scrubber = Scrubber() if content else None
+        self._redactor = Redactor() if content else None
         self._runs: dict[str, _Run] = {}
 
     def flush(self, timeout: float = 30.0) -> bool:
@@ -106,34 +106,34 @@ class Spans:
                 pass
 
     def _begin(self, event: RunStarted) -> None:
-        if self._scrubber is not None:
-            self._scrubber = Scrubber()  # the environment may have changed since
+        if self._redactor is not None:
+            self._redactor = Redactor()  # the environment may have changed since
         above = self._runs.get(event.parent or "")
         under = (above.calls.get(event.parent_call) or above.span) if above is not None else None
         span = self._start(event, attributes.run(event), under=under)
         told = event.signature.instructions
-        if self._scrubber is not None and told:
-            span.set_attribute("gen_ai.system_instructions", attributes.instructions(self._scrubber.text(told)))
+        if self._redactor is not None and told:
+            span.set_attribute("gen_ai.system_instructions", attributes.instructions(self._redactor.text(told)))
         self._runs[event.run_id] = _Run(span)
 
     def _ask(self, run: _Run, event: ModelAsked) -> None:
         under = run.calls.get(event.call) or run.span
         known = attributes.asked(event)
         run.asked[event.id] = span = self._start(event, known, under=under, kind=SpanKind.CLIENT)
-        if self._scrubber is None:
+        if self._redactor is None:
             return
-        turns = [(role, self._scrubber.text(text)) for role, text in event.turns]
+        turns = [(role, self._redactor.text(text)) for role, text in event.turns]
         if event.role == "main":
             turns = run.turns = [*run.turns[: event.retained], *turns]
         span.set_attribute("gen_ai.input.messages", attributes.messages(turns))
         if event.system:
-            told = self._scrubber.text(event.system)
+            told = self._redactor.text(event.system)
             span.set_attribute("gen_ai.system_instructions", attributes.instructions(told))
 
     def _answer(self, span: Span, event: ModelAnswered) -> None:
         span.set_attributes(attributes.answered(event))
-        if self._scrubber is not None:
-            turns = [("assistant", self._scrubber.text(event.text))]
+        if self._redactor is not None:
+            turns = [("assistant", self._redactor.text(event.text))]
             said = attributes.messages(turns, finish_reason=attributes.finish_reason(event))
             span.set_attribute("gen_ai.output.messages", said)
         self._end(span, event)
@@ -142,8 +142,8 @@ class Spans:
         result = event.result
         more = {"rlm.trigger": run.trigger, "rlm.extraction_attempts": run.attempts or None}
         run.span.set_attributes(attributes.ending(event) | attributes.present(more))
-        if self._scrubber is not None and not isinstance(result, Failed):
-            said = self._scrubber.text(attributes.to_json(result.outputs_to_dict()))
+        if self._redactor is not None and not isinstance(result, Failed):
+            said = self._redactor.text(attributes.to_json(result.outputs_to_dict()))
             finished = attributes.messages([("assistant", said)], finish_reason="stop")
             run.span.set_attribute("gen_ai.output.messages", finished)
         self._close(run, event)
@@ -174,19 +174,19 @@ class Spans:
         """End a span; with an error, say of which kind. What it says in words may quote anything: that is content."""
         if error:
             span.set_attribute("error.type", attributes.error_type(error))
-            words = self._words(message, 1_000) if self._scrubber is not None and message else None
+            words = self._words(message, 1_000) if self._redactor is not None and message else None
             span.set_status(Status(StatusCode.ERROR, words))
         span.end(_nanoseconds(event))
 
     def _add(self, span: Span, attribute: str, text: Any, *, name: str | None = None) -> None:
         """Add content, if it is wanted: a text, or with a name an object that has it."""
-        if self._scrubber is not None and text:
+        if self._redactor is not None and text:
             said = self._words(text, attributes.MAX_CHARS)
             span.set_attribute(attribute, said if name is None else attributes.to_json({name: said}))
 
     def _words(self, text: Any, most: int) -> str:
-        assert self._scrubber is not None
-        return encodable(cut_middle(self._scrubber.text(str(text)), most))
+        assert self._redactor is not None
+        return encodable(cut_middle(self._redactor.text(str(text)), most))
 
 
 def _cell_error(event: CellEnded) -> tuple[str | None, str | None]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..redaction import Scrubber
+from ..redaction import Redactor
 
 SHORT = 256
 """Texts of up to this many characters stay in the event."""
@@ -24,9 +24,9 @@ StoreBlob = Callable[[str | bytes], str]
 FetchBlob = Callable[[str], str | bytes]
 
 
-def encode(data: Mapping[str, Any], scrubber: Scrubber, store: StoreBlob) -> dict[str, Any]:
+def encode(data: Mapping[str, Any], redactor: Redactor, store: StoreBlob) -> dict[str, Any]:
     """Return the data of an event with its long texts stored as blobs and its secrets replaced."""
-    return {scrubber.name(str(name))[:SHORT]: _encode(value, scrubber, store) for name, value in data.items()}
+    return {redactor.name(str(name))[:SHORT]: _encode(value, redactor, store) for name, value in data.items()}
 
 
 def to_json(data: Mapping[str, Any]) -> str:
@@ -64,10 +64,10 @@ def encode_bytes(data: bytes, store: StoreBlob) -> dict[str, Any]:
     return {"$body": store(data), "size": len(data), "head": repr(data[:HEAD])}
 
 
-def _encode(value: Any, scrubber: Scrubber, store: StoreBlob) -> Any:
+def _encode(value: Any, redactor: Redactor, store: StoreBlob) -> Any:
     kind = type(value)
     if kind is str:
-        return encode_text(scrubber.text(value), store)
+        return encode_text(redactor.text(value), store)
     if kind is int or kind is bool or value is None:
         return value
     if kind is float:
@@ -76,13 +76,13 @@ def _encode(value: Any, scrubber: Scrubber, store: StoreBlob) -> Any:
         if any(isinstance(name, str) and name.startswith("$") for name in value):
             # It would read like a reference: a dictionary that a model wrote must not be taken for one.
             text = json.dumps(_to_plain(value), ensure_ascii=False)
-            return {"$json": encode_text(scrubber.text(text), store)}
-        return {scrubber.name(str(name))[:SHORT]: _encode(item, scrubber, store) for name, item in value.items()}
+            return {"$json": encode_text(redactor.text(text), store)}
+        return {redactor.name(str(name))[:SHORT]: _encode(item, redactor, store) for name, item in value.items()}
     if kind is list or kind is tuple:
-        return [_encode(item, scrubber, store) for item in value]
+        return [_encode(item, redactor, store) for item in value]
     if kind is bytes:
-        return encode_bytes(scrubber.data(value), store)
-    return _encode(_to_plain(value), scrubber, store)
+        return encode_bytes(redactor.data(value), store)
+    return _encode(_to_plain(value), redactor, store)
 
 
 def _to_plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ..redaction import MARK, Scrubber
+from ..redaction import MARK, Redactor
 from .encoding import SHORT, FetchBlob, StoreBlob, encode_bytes, encode_text, resolve
 
 _REPR_CHARS = 10_000
@@ -16,9 +16,9 @@ class InputNotRecorded(Exception):
     """An input has a type that cannot be stored; the trace has only a description of it."""
 
 
-def encode_inputs(inputs: Mapping[str, Any], scrubber: Scrubber, store: StoreBlob) -> dict[str, Any]:
+def encode_inputs(inputs: Mapping[str, Any], redactor: Redactor, store: StoreBlob) -> dict[str, Any]:
     """Return type, size and value of each input by name; long values are references."""
-    return {scrubber.text(str(name)): _encode(value, scrubber, store) for name, value in inputs.items()}
+    return {redactor.text(str(name)): _encode(value, redactor, store) for name, value in inputs.items()}
 
 
 def restore_input(name: str, stored: Mapping[str, Any], fetch: FetchBlob) -> Any:
@@ -35,16 +35,16 @@ def restore_input(name: str, stored: Mapping[str, Any], fetch: FetchBlob) -> Any
             return value
 
 
-def _encode(value: Any, scrubber: Scrubber, store: StoreBlob) -> dict[str, Any]:
+def _encode(value: Any, redactor: Redactor, store: StoreBlob) -> dict[str, Any]:
     about: dict[str, Any] = {"type": type(value).__name__}
     value = _unwrap(value)
     if isinstance(value, str):
-        clean = scrubber.given(value)
+        clean = redactor.input(value)
         encoded = encode_text(clean, store)
         return {**about, "kind": "text", "size": len(value), "value": encoded, **_note(clean is not value)}
     if isinstance(value, bytes | bytearray | memoryview):
         original = bytes(value)
-        data = scrubber.data(original)
+        data = redactor.data(original)
         encoded = encode_bytes(data, store)
         return {**about, "kind": "bytes", "size": len(data), "value": encoded, **_note(data is not original)}
     size = {"size": len(value)} if hasattr(value, "__len__") else {}
@@ -52,7 +52,7 @@ def _encode(value: Any, scrubber: Scrubber, store: StoreBlob) -> dict[str, Any]:
         text, kind = _to_json(value), "json"
     except (TypeError, ValueError, RecursionError):
         text, kind = _to_repr(value), "repr"
-    clean = scrubber.given(text)
+    clean = redactor.input(text)
     return {**about, "kind": kind, **size, "value": encode_text(clean, store), **_note(clean is not text)}
 
 

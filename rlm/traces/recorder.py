@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..events import RunStarted
 from ..files import FileLock
-from ..redaction import Scrubber
+from ..redaction import Redactor
 from . import blobs
 from .encoding import encode, to_json
 from .inputs import encode_inputs
@@ -39,7 +39,7 @@ class Recorder:
     def __init__(self, folder: Path, on_connect: OnConnect | None = None) -> None:
         self.path, self.lock, self._connection = _open(folder, on_connect)
         self._runs: dict[str, Progress] = {}
-        self._scrubber = Scrubber()
+        self._redactor = Redactor()
 
     def write(self, events: Iterable[Event]) -> None:
         """Write events in one transaction: all of them, or none."""
@@ -67,7 +67,7 @@ class Recorder:
     def _row(self, event: Event) -> tuple[int, int, int | None, str, float, str]:
         when = event.time
         if isinstance(event, RunStarted):
-            self._scrubber = Scrubber()  # the environment may have changed since
+            self._redactor = Redactor()  # the environment may have changed since
         run = self._runs.get(event.run_id) or self._begin(event, when)
         run.sequence += 1
         try:
@@ -75,17 +75,17 @@ class Recorder:
         except (TypeError, ValueError, RecursionError) as error:
             data = {"not_kept": f"{type(error).__name__}: {error}"[:200]}
         parent = parent_of(run, event)
-        update_row(run, event, self._scrubber.text)
+        update_row(run, event, self._redactor.text)
         return run.number, run.sequence, parent, event.kind, when, to_json(data)
 
     def _outline(self, event: Event) -> dict[str, Any]:
         if not isinstance(event, RunStarted):
-            return encode(event.data, self._scrubber, self._put)
+            return encode(event.data, self._redactor, self._put)
         data = event.data
         inputs = data.pop("inputs")
         return {
-            **encode(data, self._scrubber, self._put),
-            "inputs": encode_inputs(inputs, self._scrubber, self._put),
+            **encode(data, self._redactor, self._put),
+            "inputs": encode_inputs(inputs, self._redactor, self._put),
         }
 
     def _put(self, value: str | bytes) -> str:
