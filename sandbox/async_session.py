@@ -10,7 +10,7 @@ from typing import Any
 
 from . import data
 from .errors import KernelDied
-from .event_loop import directly_or_threaded, drive
+from .event_loop import drive
 from .limits import Limits
 from .policy import Mode
 from .pool import Pool, default_pool
@@ -124,8 +124,7 @@ class AsyncSession:
                 return await threaded(lambda: session.run(code, timeout=timeout, variables=variables))
             async with self._turn(session):
                 session._ensure_alive()
-                now = session._link.channels.takes("shell", len(code))
-                exchange = await directly_or_threaded(lambda: session._begin(code, timeout, variables), now)
+                exchange = session._begin(code, timeout, variables)
                 if isinstance(exchange, CellResult):
                     return exchange
                 return exchange.result(await drive(exchange, session._link))
@@ -140,8 +139,7 @@ class AsyncSession:
             return await threaded(lambda: session.variables(preview_chars=preview_chars, value_bytes=value_bytes))
         async with self._turn(session):
             session._ensure_alive()
-            now = session._link.channels.takes("shell", 0)
-            exchange = await directly_or_threaded(lambda: session._begin_look(preview_chars, value_bytes), now)
+            exchange = session._begin_look(preview_chars, value_bytes)
             return variables_in(exchange.answer(await drive(exchange, session._link)))
 
     def interrupt(self) -> None:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from . import frames
 from .errors import ProtocolViolation
 from .host_calls import HostCalls
 from .limits import Limits
+
+
+@dataclass(slots=True)
+class _Outgoing:
+    data: bytearray
+    descriptors: Sequence[int] = ()
+    owners: Sequence[Any] = ()
+    """What keeps the descriptors open until they are sent."""
 
 
 class CallSocket:
@@ -22,59 +33,116 @@ class CallSocket:
         self._calls = calls
         self._wake = wake
         self._reader = frames.Reader(limits.call_bytes)
-        self._out = bytearray()
-        self._most_held = 4 * limits.call_bytes
+        self._queue: deque[_Outgoing] = deque()
+        self._queued_bytes = 0
+        self._max_queued_bytes = 4 * limits.call_bytes
         self._lock = threading.Lock()
+        self._broken = False
+        self._has_more = False
         self.paused = False
 
     @property
     def wants_to_read(self) -> bool:
-        """False while too much waits to be worked on or to be read by the kernel: then the kernel has to wait."""
-        self.paused = self._calls.congested or len(self._out) > self._most_held
+        """False while too many calls wait, or too many answers for the kernel to read: then the kernel has to wait."""
+        self.paused = self._calls.congested or self._queued_bytes > self._max_queued_bytes
         return not self.paused
 
-    def readable(self) -> bool:
-        """Take what has arrived; False when the kernel closed its end."""
+    @property
+    def behind(self) -> bool:
+        """Whether calls that have arrived can be taken, though the socket may have nothing more to read."""
+        return self._has_more and self.wants_to_read
+
+    def read(self, end: float) -> bool:
+        """Take calls that have arrived until this moment of `time.monotonic`; False when the kernel hung up."""
+        reader = self._reader
         try:
-            alive = frames.receive(self.socket, self._reader)
+            alive = self._has_more or frames.receive(self.socket, reader)
         except BlockingIOError:
-            return True
-        except ConnectionError:
+            return not self._broken
+        except OSError:
             return False
         try:
-            for body in self._reader.frames():
-                self._calls.request(body, self._reader.size, self)
+            for body in reader.bodies():
+                self._calls.receive(body, self)
+                if reader.empty:
+                    break
+                if time.monotonic() >= end or not self.wants_to_read:
+                    self._has_more = reader.has_frame
+                    return alive and not self._broken
         except frames.FrameError as error:
             raise ProtocolViolation(f"a malformed host call: {error}") from None
-        return alive
+        self._has_more = False
+        return alive and not self._broken
 
-    def send_descriptors(self, descriptors: Sequence[int]) -> None:
-        """Pass open files to the kernel, which takes them when it is told what they are."""
+    def send_descriptors(self, descriptors: Sequence[int], owners: Sequence[Any]) -> None:
+        """Queue open files for the kernel, which takes them when a message says what they are."""
         with self._lock:
-            self._push()
-            frames.send(self.socket, {}, descriptors)
+            self._enqueue(frames.encode({}), descriptors, owners)
 
     @property
     def wants_to_write(self) -> bool:
-        """Whether an answer did not fit into the socket yet."""
-        return bool(self._out)
+        """Whether something is queued that the socket has not taken."""
+        return bool(self._queue)
 
-    def writable(self) -> None:
-        """Send more of what is held."""
+    @property
+    def has_descriptors_queued(self) -> bool:
+        """Whether the kernel has not been sent all descriptors."""
+        return any(entry.descriptors for entry in list(self._queue))
+
+    def write(self) -> bool:
+        """Send more of what is queued; False when the kernel hung up."""
         with self._lock:
             self._push()
+        return not self._broken
 
     def answer(self, frame: bytes) -> None:
         """Send an answer, from any thread; what the socket does not take is left to the loop."""
         with self._lock:
-            self._out += frame
-            self._push()
-            held = bool(self._out)
-        if held or self.paused:
+            if not self._queue and not self._broken:
+                frame = frame[self._send(frame) :]
+            if frame and not self._broken:
+                self._enqueue(frame)
+        if self._queue or self.paused:
             self._wake()
 
+    def close(self) -> None:
+        """Hang up. An answer that comes later goes nowhere."""
+        with self._lock:
+            self._broken = True
+            self._queue.clear()
+            self.socket.close()
+
+    def _enqueue(self, frame: bytes, descriptors: Sequence[int] = (), owners: Sequence[Any] = ()) -> None:
+        if self._broken:
+            return
+        if self._queue and not descriptors:
+            self._queue[-1].data += frame
+        else:
+            self._queue.append(_Outgoing(bytearray(frame), descriptors, owners))
+        self._queued_bytes += len(frame)
+        self._push()
+
     def _push(self) -> None:
-        with contextlib.suppress(BlockingIOError, OSError):
-            while self._out:
-                sent = self.socket.send(self._out)
-                del self._out[:sent]
+        while self._queue:
+            entry = self._queue[0]
+            sent = self._send(entry.data, entry.descriptors)
+            if not sent:
+                break
+            self._queued_bytes -= sent
+            del entry.data[:sent]
+            entry.descriptors = entry.owners = ()
+            if not entry.data:
+                self._queue.popleft()
+        if self._broken:
+            self._queue.clear()
+            self._queued_bytes = 0
+
+    def _send(self, data: bytes | bytearray, descriptors: Sequence[int] = ()) -> int:
+        """Send what the socket takes; return how much that is."""
+        try:
+            return socket.send_fds(self.socket, [data], list(descriptors)) if descriptors else self.socket.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            self._broken = True
+            return 0

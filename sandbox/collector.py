@@ -16,6 +16,8 @@ _FLOOD_SLACK = 32 << 20
 _MAX_TEXT = 200_000
 _MAX_COUNT = 1 << 53
 _MIME_TYPES = 16
+_MIN_MESSAGE = 512
+"""A message counts as at least so many bytes: a short one also takes time."""
 
 
 class Collector:
@@ -112,7 +114,9 @@ class Collector:
     def variables(self, known: KnownVariables) -> dict[str, Variable] | None:
         """The snapshot that came with the reply, if one did."""
         snapshot = self.facts.get("variables")
-        return known.read(snapshot) if isinstance(snapshot, dict) else None
+        if self.reply is None or not isinstance(snapshot, dict):
+            return None
+        return known.read(snapshot, self.reply.cost)
 
     def limit(self) -> errors.LimitExceeded | None:
         """The limit that the kernel ran into by its own account."""
@@ -136,17 +140,22 @@ class Collector:
         return errors.OutputLimit(message, survived=True)
 
     def _count(self, size: int) -> None:
-        self._received += size
+        self._received += max(size, _MIN_MESSAGE)
         if self._received > 8 * self._limits.output_bytes + _FLOOD_SLACK:
             raise errors.ProtocolViolation(f"the kernel sent {self._received:,} bytes during one cell")
 
     def _bundle(self, data: object) -> dict[str, str]:
         if not isinstance(data, dict):
             return {}
-        # A cut value says so in about fifty characters.
-        room = self._limits.output_bytes + 100
+        bundle: dict[str, str] = {}
+        room = self._limits.output_bytes
         texts = [(mime, value) for mime, value in data.items() if isinstance(value, str)][:_MIME_TYPES]
-        return {_text(mime, 100): _text(value, room) for mime, value in texts}
+        for mime, value in sorted(texts, key=lambda entry: entry[0] != "text/plain"):
+            encoded = value[: room + 1].encode("utf-8", "replace")
+            if len(encoded) <= room or mime == "text/plain":  # half a picture is none
+                bundle[_text(mime, 100)] = encoded[:room].decode("utf-8", "ignore")
+                room -= len(encoded[:room])
+        return bundle
 
 
 def _text(value: object, cap: int = _MAX_TEXT) -> str:

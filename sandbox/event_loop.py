@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeVar
 
 from .exchange import ENDS, Death, Exchange
 from .link import Link
 from .threads import threaded
-
-T = TypeVar("T")
 
 
 async def drive(exchange: Exchange, link: Link) -> Death | None:
@@ -52,8 +48,3 @@ async def drive(exchange: Exchange, link: Link) -> Death | None:
     except asyncio.CancelledError:
         await asyncio.wait([ending])  # it reads from descriptors that would be closed now
         raise
-
-
-async def directly_or_threaded(work: Callable[[], T], directly: bool) -> T:
-    """Call `work` directly, or on a thread: sending to a kernel that does not read may block."""
-    return work() if directly else await threaded(work)

@@ -27,6 +27,9 @@ SNAPSHOT_SECONDS = 1.0
 
 Death = errors.KernelDied | errors.ProtocolViolation
 _TICK_SECONDS = 0.5
+_TURN_SECONDS = 0.01
+"""How long one turn may take what has arrived on one channel; what is left waits for the next turn."""
+_LAST_WORDS_SECONDS = 0.1
 _RAW_BYTES = 1 << 16
 
 
@@ -106,16 +109,16 @@ class Exchange:
             return self.ended(end)
 
     def pause(self) -> float:
-        """Look at the clocks, if it is time to; how long nothing needs to be done unless something happens."""
+        """Look at the clocks, if it is time to; return how long nothing needs to be done unless something happens."""
         if self._unsent is not None:
             raise self._unsent
         now = time.monotonic()
         if now >= self._look_at:
             self._look_at = now + self._look(now)
-        return self._look_at - now
+        return 0.0 if self._link.behind else self._look_at - now
 
     def take(self, ready: dict[int, int]) -> None:
-        """Take what has happened, by descriptor."""
+        """Take what has happened, by descriptor: one turn, which takes no longer than a few `_TURN_SECONDS`."""
         self._handle(ready)
         if self._link.cancelled:
             raise Gone
@@ -124,7 +127,6 @@ class Exchange:
         """Give up the kernel, and say why; waits a little for it to be gone."""
         if isinstance(end, errors.ProtocolViolation):
             self._link.kernel.kill()
-            self._link.kernel.wait(GRACE_SECONDS)
             return end
         return self._after_death()
 
@@ -138,35 +140,45 @@ class Exchange:
 
     def _handle(self, ready: dict[int, int]) -> None:
         link = self._link
+        iopub, shell = link.channels["iopub"], link.channels["shell"]
+        if (carrier := link.carrier) is not None:
+            event = ready.get(carrier.socket.fileno(), 0)
+            if event & selectors.EVENT_WRITE and not carrier.write():
+                raise Gone
+            if (event & selectors.EVENT_READ or carrier.behind) and not carrier.read(time.monotonic() + _TURN_SECONDS):
+                raise Gone
+            if event and len(ready) == 1 and not iopub.behind and not shell.behind:
+                return  # a host call and nothing else: whoever waits for its answer waits for us
         if link.wake[0] in ready:
             link.calm()
             if link.comm is not None:
                 link.comm.flush()
-        if link.carrier is not None and (event := ready.get(link.carrier.socket.fileno(), 0)):
-            if event & selectors.EVENT_WRITE:
-                link.carrier.writable()
-            if event & selectors.EVENT_READ and not link.carrier.readable():
-                raise Gone
-        if link.channels["iopub"].fileno() in ready:
-            self._read_iopub()
-        if link.channels["shell"].fileno() in ready:
-            while (received := link.channels.receive("shell")) is not None:
-                self._got.shell(*received)
+        link.flush(ready)
+        if iopub.behind or ready.get(iopub.fileno(), 0) & selectors.EVENT_READ:
+            self._read_iopub(_TURN_SECONDS)
+        # A kernel replies last: the reply is not taken before all that was published earlier.
+        if not iopub.behind and (shell.behind or ready.get(shell.fileno(), 0) & selectors.EVENT_READ):
+            for message, size in link.channels.messages("shell", time.monotonic() + _TURN_SECONDS):
+                self._got.shell(message, size)
         if link.kernel.errors in ready:
             self._read_raw()
         if link.kernel.pidfd in ready or (link.kernel.pidfd is None and not link.kernel.alive):
             raise Gone
 
-    def _read_iopub(self) -> None:
-        while (received := self._link.channels.receive("iopub")) is not None:
-            if self._link.comm is None or not self._link.comm.take(received[0]):
-                self._got.iopub(*received)
+    def _read_iopub(self, seconds: float) -> None:
+        for message, size in self._link.channels.messages("iopub", time.monotonic() + seconds):
+            if self._link.comm is None or not self._link.comm.take(message):
+                self._got.iopub(message, size)
 
     def _read_raw(self) -> None:
         try:
-            self._got.raw(os.read(self._link.kernel.errors, _RAW_BYTES))
-        except (BlockingIOError, OSError):
-            pass
+            data = os.read(self._link.kernel.errors, _RAW_BYTES)
+        except OSError:
+            return
+        if data:
+            self._got.raw(data)
+        else:
+            self._link.ignore(self._link.kernel.errors)
 
     def _after_death(self) -> Death | None:
         """Take what the kernel still said, and say why it is gone."""
@@ -174,9 +186,10 @@ class Exchange:
         link.kernel.kill()
         if link.cancelled:
             return None
-        how = link.kernel.wait(GRACE_SECONDS)  # so that the session says truly whether it is alive
+        # One that was ended for a limit is not waited for; of one that ended by itself somebody wants to know why.
+        how = link.kernel.wait(GRACE_SECONDS if self._limit is None else 0.0)
         try:
-            self._read_iopub()
+            self._read_iopub(_LAST_WORDS_SECONDS)
         except HungUp:
             pass
         except errors.ProtocolViolation as violation:
@@ -235,6 +248,9 @@ class Exchange:
             return 0.0
 
     def _stop(self, why: str) -> float:
+        if self._link.has_unsent_request:  # it does not read: there is no cell to stop
+            self._limit = errors.CellTimeLimit(why, survived=False)
+            raise Gone
         self._limit = errors.CellTimeLimit(why, survived=True)
         self._stop_by = time.monotonic() + self._grace
         self._link.kernel.stop_cell()

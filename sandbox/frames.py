@@ -35,8 +35,19 @@ def encode(body: dict[str, Any], encoder: Callable[[Any], str] = _encode) -> byt
     return _HEAD.pack(len(data)) + data
 
 
+def decode(body: bytes, object_hook: Callable[[dict[str, Any]], Any] | None = None) -> dict[str, Any]:
+    """Return the content of a frame. Raises `FrameError` on anything malformed, and nothing else."""
+    try:
+        value = _decode(body, object_hook=object_hook)
+    except (ValueError, RecursionError) as error:
+        raise FrameError(f"not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise FrameError("not a JSON object")
+    return value
+
+
 def body_of(frame: bytes) -> dict[str, Any]:
-    """What is in a frame of our own."""
+    """Return the content of a frame of our own."""
     return dict(_decode(frame[_HEAD.size :]))
 
 
@@ -56,8 +67,6 @@ class Reader:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._data = bytearray()
-        self.size = 0
-        """Bytes of the frame that was given out last."""
 
     def feed(self, data: bytes) -> None:
         """Add what was received."""
@@ -70,8 +79,25 @@ class Reader:
         (length,) = _HEAD.unpack_from(self._data)
         return max(_SMALL, min(_LARGE, _HEAD.size + int(length) - len(self._data)))
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is left of what has arrived."""
+        return not self._data
+
+    @property
+    def has_frame(self) -> bool:
+        """Whether a frame has arrived whole, or one that is too large has begun."""
+        if len(self._data) < _HEAD.size:
+            return False
+        (length,) = _HEAD.unpack_from(self._data)
+        return bool(length > self._max_bytes or len(self._data) >= _HEAD.size + length)
+
     def frames(self) -> Iterator[dict[str, Any]]:
-        """The whole frames that have arrived. Raises `FrameError` on a malformed one."""
+        """Yield the whole frames that have arrived. Raises `FrameError` on a malformed one."""
+        return map(decode, self.bodies())
+
+    def bodies(self) -> Iterator[bytes]:
+        """Yield the bodies of the whole frames that have arrived. Raises `FrameError` on one that is too large."""
         while len(self._data) >= _HEAD.size:
             (length,) = _HEAD.unpack_from(self._data)
             if length > self._max_bytes:
@@ -79,16 +105,13 @@ class Reader:
             end = _HEAD.size + length
             if len(self._data) < end:
                 return
-            self.size = length
-            body = bytes(self._data[_HEAD.size : end])
+            if length > _SMALL:
+                with memoryview(self._data) as view:
+                    body = bytes(view[_HEAD.size : end])
+            else:
+                body = bytes(self._data[_HEAD.size : end])
             del self._data[:end]
-            try:
-                value = _decode(body)
-            except (ValueError, RecursionError) as error:
-                raise FrameError(f"not JSON: {error}") from None
-            if not isinstance(value, dict):
-                raise FrameError("not a JSON object")
-            yield value
+            yield body
 
 
 def receive(sock: socket.socket, reader: Reader) -> bool:

@@ -20,10 +20,15 @@ from typing import Any, Protocol, TypeVar
 
 from . import frames
 from .errors import HostCallLimit, ProtocolViolation
+from .json_cost import SMALL_BYTES, WORST, decoded_bytes
 from .limits import Limits
-from .tagged import untagged
+from .tagged import may_be_tagged, plain
 
-_REFUSALS = 100_000
+MEMORY_FACTOR = 8
+"""How much memory the arguments of a call may take for each of the `call_bytes` that they may be long."""
+
+_MAX_REFUSALS = 100_000
+_MIN_COST = 1 << 10
 
 
 class StopCell(BaseException):
@@ -66,8 +71,8 @@ def described(function: Callable[..., Any]) -> tuple[str | None, str | None]:
         return inspect.getdoc(function), None
 
 
-class Carrier(Protocol):
-    """How answers reach the kernel."""
+class AnswerSink(Protocol):
+    """Where answers are sent."""
 
     def answer(self, frame: bytes) -> None:
         """Send one answer, as a frame; called from any thread."""
@@ -79,7 +84,8 @@ class _Call:
     name: str
     args: list[Any]
     kwargs: dict[str, Any]
-    size: int
+    cost: int
+    """The memory that it was estimated to take."""
 
 
 class HostCalls:
@@ -92,17 +98,18 @@ class HostCalls:
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self.functions = dict(functions)
-        self._quick = frozenset(name for name, one in functions.items() if getattr(one, "_rlm_quick", False))
+        self._quick = frozenset(name for name, function in functions.items() if getattr(function, "_rlm_quick", False))
         self._limits = limits
         self._loop = loop
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._executor: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
-        self._waiting: deque[tuple[_Call, Carrier]] = deque()
+        self._waiting: deque[tuple[_Call, AnswerSink]] = deque()
         self._running: set[Future[Any] | asyncio.Task[Any]] = set()
         self._in_flight = 0
-        self._held_bytes = 0
+        self._waiting_cost = 0
         self._refusals = 0
+        self._refused_cost = 0
         self._waited = 0.0
         self._waits_since = 0.0
         self._closed = False
@@ -123,31 +130,39 @@ class HostCalls:
 
     def describe(self) -> list[dict[str, Any]]:
         """What the kernel needs to know to offer the functions."""
-        told = ((name, *described(function)) for name, function in self.functions.items())
-        return [{"name": name, "doc": doc, "signature": signature} for name, doc, signature in told]
+        entries = ((name, *described(function)) for name, function in self.functions.items())
+        return [{"name": name, "doc": doc, "signature": signature} for name, doc, signature in entries]
 
     @property
     def congested(self) -> bool:
         """Whether so much waits to be worked on that nothing more should be read for now."""
-        return self._held_bytes > 4 * self._limits.call_bytes
+        return self._waiting_cost > 4 * self._limits.call_bytes
 
-    def request(self, body: dict[str, Any], size: int, carrier: Carrier) -> None:
-        """Take a request of that many bytes. Raises `ProtocolViolation` when no honest kernel could have sent it."""
-        call = _checked(body, size)
-        if not getattr(self.functions.get(call.name), "_rlm_types", False):
-            call.args, call.kwargs = untagged(call.args), untagged(call.kwargs)
+    def receive(self, data: bytes, sink: AnswerSink) -> None:
+        """Take a request as JSON text. Raises `ProtocolViolation` when no honest kernel could have sent it."""
+        cost = len(data) * WORST if len(data) <= SMALL_BYTES else decoded_bytes(data)
+        if cost > MEMORY_FACTOR * self._limits.call_bytes:
+            raise ProtocolViolation(f"a host call whose arguments would take {cost:,} bytes of memory")
+        body = frames.decode(data)
+        if may_be_tagged(data) and not self._wants_types(body.get("name")):
+            body = frames.decode(data, object_hook=plain)
+        self.request(body, cost, sink)
+
+    def request(self, body: dict[str, Any], cost: int, sink: AnswerSink) -> None:
+        """Take a decoded request, of so much memory by estimate. Its values are plain, or wanted with their types."""
+        call = _checked(body, max(cost, _MIN_COST))
         if (refusal := self._admit(call)) is not None:
-            carrier.answer(frames.encode(refusal))
+            sink.answer(frames.encode(refusal))
         elif call.name in self._quick:
-            carrier.answer(self._called_here(call))
+            sink.answer(self._called_here(call))
             self.quick_at = time.monotonic()
         else:
             with self._lock:
-                self._held_bytes += size
+                self._waiting_cost += call.cost
                 if self._in_flight == 0:
                     self._waits_since = time.monotonic()
                 self._in_flight += 1
-                self._waiting.append((call, carrier))
+                self._waiting.append((call, sink))
             self._start_some()
 
     def _admit(self, call: _Call) -> dict[str, Any] | None:
@@ -158,9 +173,17 @@ class HostCalls:
                 self.made += 1
                 return None
             self._refusals += 1
-            if self._refusals > _REFUSALS:
-                raise ProtocolViolation(f"more than {_REFUSALS:,} host calls that had to be refused")
+            self._refused_cost += call.cost if call.cost > SMALL_BYTES * WORST else _MIN_COST
+            if self._refusals > _MAX_REFUSALS or self._refused_cost > self._most_refused:
+                raise ProtocolViolation(f"{self._refusals:,} host calls that had to be refused are too many")
             return refusal
+
+    @property
+    def _most_refused(self) -> int:
+        return max(_MAX_REFUSALS * _MIN_COST, 4 * MEMORY_FACTOR * self._limits.call_bytes)
+
+    def _wants_types(self, name: object) -> bool:
+        return isinstance(name, str) and getattr(self.functions.get(name), "_rlm_types", False)
 
     def _refusal(self, call: _Call) -> dict[str, Any] | None:
         if call.name not in self.functions:
@@ -195,10 +218,12 @@ class HostCalls:
             with self._lock:
                 if self._closed or not self._waiting or len(self._running) >= self._limits.parallel_calls:
                     return
-                call, carrier = self._waiting.popleft()
+                call, sink = self._waiting.popleft()
                 future = self._submit(call)
                 self._running.add(future)
-            future.add_done_callback(functools.partial(self._done, call=call, carrier=carrier))
+            future.add_done_callback(functools.partial(self._done, call=call, sink=sink))
+            if not self._waiting:
+                return
 
     def _submit(self, call: _Call) -> Future[Any] | asyncio.Task[Any]:
         function = self.functions[call.name]
@@ -227,18 +252,19 @@ class HostCalls:
         except (Exception, SystemExit) as error:
             return frames.encode(_error(call.number, type(error).__name__, str(error)))
 
-    def _done(self, future: Future[Any] | asyncio.Task[Any], call: _Call, carrier: Carrier) -> None:
+    def _done(self, future: Future[Any] | asyncio.Task[Any], call: _Call, sink: AnswerSink) -> None:
         answer = self._answer(future, call)
         with self._lock:
             self._running.discard(future)
             self._in_flight -= 1
-            self._held_bytes -= call.size
+            self._waiting_cost -= call.cost
             if self._in_flight == 0:
                 self._waited += time.monotonic() - self._waits_since
             closed = self._closed
         if not closed:
-            carrier.answer(answer)
-            self._start_some()
+            sink.answer(answer)
+            if self._waiting:
+                self._start_some()
 
     def _answer(self, future: Future[Any] | asyncio.Task[Any], call: _Call) -> bytes:
         if future.cancelled():
@@ -263,13 +289,13 @@ class HostCalls:
         return frame
 
 
-def _checked(body: dict[str, Any], size: int) -> _Call:
+def _checked(body: dict[str, Any], cost: int) -> _Call:
     number, name, args, kwargs = (body.get(key) for key in ("id", "name", "args", "kwargs"))
     if not (isinstance(name, str) and isinstance(args, list) and isinstance(kwargs, dict)):
         raise ProtocolViolation("a host call without a name, arguments or keywords")
     if not isinstance(number, int | str) or len(str(number)) > 100:
         raise ProtocolViolation("a host call without an id")
-    return _Call(number, name, args, kwargs, size)
+    return _Call(number, name, args, kwargs, cost)
 
 
 def _error(number: Any, name: str, message: str) -> dict[str, Any]:

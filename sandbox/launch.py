@@ -96,8 +96,8 @@ class KernelProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs."""
-        if self._exit.done():
+        """Whether the process still runs, and was not ended."""
+        if self._killed or self._exit.done():
             return False
         return self.pidfd is None or not is_ready(self.pidfd, 0.0)
 
@@ -117,8 +117,8 @@ class KernelProcess:
         """End the process and everything in it."""
         if self._killed:
             return
-        self._killed = True
-        if self.pid is not None and self.alive and hasattr(os, "SCHED_BATCH"):
+        running, self._killed = self.alive, True
+        if self.pid is not None and running and hasattr(os, "SCHED_BATCH"):
             # To take its memory apart needs a millisecond: that must not come before what we do next.
             with contextlib.suppress(OSError):
                 os.sched_setscheduler(self.pid, os.SCHED_BATCH, os.sched_param(0))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
+import socket
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +20,7 @@ from .limits import Limits
 from .results import CellResult
 from .variables import KnownVariables
 from .wire import Message
+from .zmtp import Connection
 
 _SPIN_SECONDS = 0.0004 if (os.cpu_count() or 1) > 1 else 0.0
 
@@ -78,18 +82,27 @@ class Link:
     cancelled: bool = False
     wake: tuple[int, int] = field(default_factory=os.pipe)
     _selector: selectors.BaseSelector | None = None
-    _carrier_events: int = selectors.EVENT_READ
+    _events: dict[int, int] = field(default_factory=dict)
+    """What is watched for, by descriptor."""
+
+    _writing: set[socket.socket] = field(default_factory=set)
+    """Sockets of the channels that are watched for room to write."""
+
+    _connections: list[Connection] = field(default_factory=list)
+    _wake_lock: threading.Lock = field(default_factory=threading.Lock)
+    _closed: bool = False
 
     def __post_init__(self) -> None:
+        self._connections = [self.channels["iopub"], self.channels["shell"], *self.channels.others]
         os.set_blocking(self.wake[0], False)
         os.set_blocking(self.wake[1], False)
 
     def poke(self) -> None:
         """Make the loop look around, from any thread."""
-        try:
-            os.write(self.wake[1], b"!")
-        except (BlockingIOError, OSError):
-            pass  # it is awake already, or gone
+        with self._wake_lock:  # after `close` the descriptor may be another's
+            if not self._closed:
+                with contextlib.suppress(BlockingIOError):  # it is awake already
+                    os.write(self.wake[1], b"!")
 
     def calm(self) -> None:
         """Take back what `poke` wrote."""
@@ -112,15 +125,40 @@ class Link:
         return self.look(seconds)
 
     def look(self, seconds: float = 0.0) -> dict[int, int]:
-        """What has happened, or happens within that time."""
+        """Return what has happened, or happens within that time."""
         selector = self._selector or self._register()
+        if self._writing or self._connections[1].unsent or self.comm is not None:
+            for connection in self._connections:
+                self._watch_writing(connection)
         if self.carrier is not None:
-            events = (selectors.EVENT_READ if self.carrier.wants_to_read else 0) | (
+            wanted = (selectors.EVENT_READ if self.carrier.wants_to_read else 0) | (
                 selectors.EVENT_WRITE if self.carrier.wants_to_write else 0
             )
-            if events != self._carrier_events:
-                self._watch_carrier(selector, self.carrier, events)
+            if wanted != self._events[self.carrier.socket.fileno()]:
+                self._watch(self.carrier.socket.fileno(), wanted)
         return {key.fd: happened for key, happened in selector.select(seconds)}
+
+    def flush(self, ready: dict[int, int]) -> None:
+        """Send more of what is queued, where there is room."""
+        for connection in self._connections:
+            if connection.unsent and ready.get(connection.fileno(), 0) & selectors.EVENT_WRITE:
+                connection.flush()
+
+    @property
+    def behind(self) -> bool:
+        """Whether there is something to take that was read already, or that the last turn had no time for."""
+        iopub, shell = self._connections[:2]
+        return iopub.behind or shell.behind or (self.carrier is not None and self.carrier.behind)
+
+    @property
+    def has_unsent_request(self) -> bool:
+        """Whether the kernel has not been sent all of what it was asked."""
+        unsent = any(connection.unsent for connection in self._connections)
+        return unsent or (self.carrier is not None and self.carrier.has_descriptors_queued)
+
+    def ignore(self, descriptor: int) -> None:
+        """Watch a descriptor no longer: it has come to its end, and would be readable for ever."""
+        self._watch(descriptor, 0)
 
     def close(self) -> None:
         """End the kernel and hang up."""
@@ -129,18 +167,33 @@ class Link:
         self.kernel.close()
         self.channels.close()
         if self.carrier is not None:
-            self.carrier.socket.close()
-        for descriptor in self.wake:
-            os.close(descriptor)
+            self.carrier.close()
+        with self._wake_lock:
+            self._closed = True
+            for descriptor in self.wake:
+                os.close(descriptor)
 
-    def _watch_carrier(self, selector: selectors.BaseSelector, carrier: CallSocket, events: int) -> None:
-        if not events:
-            selector.unregister(carrier.socket)
-        elif not self._carrier_events:
-            selector.register(carrier.socket, events)
+    def _watch_writing(self, connection: Connection) -> None:
+        events = self._events.get(connection.fileno(), 0) & selectors.EVENT_READ  # nobody reads the control channel
+        if connection.unsent:
+            self._writing.add(connection.socket)
+            events |= selectors.EVENT_WRITE
         else:
-            selector.modify(carrier.socket, events)
-        self._carrier_events = events
+            self._writing.discard(connection.socket)
+        self._watch(connection.fileno(), events)
+
+    def _watch(self, descriptor: int, events: int) -> None:
+        selector = self._selector or self._register()
+        before = self._events.get(descriptor, 0)
+        if events == before:
+            return
+        if not events:
+            selector.unregister(descriptor)
+        elif not before:
+            selector.register(descriptor, events)
+        else:
+            selector.modify(descriptor, events)
+        self._events[descriptor] = events
 
     def _register(self) -> selectors.BaseSelector:
         self._selector = selectors.DefaultSelector()
@@ -151,5 +204,5 @@ class Link:
             watched.append(self.carrier.socket.fileno())
         for descriptor in watched:
             if descriptor >= 0:
-                self._selector.register(descriptor, selectors.EVENT_READ)
+                self._watch(descriptor, selectors.EVENT_READ)
         return self._selector

@@ -23,6 +23,8 @@ _CHANNELS = ("shell", "iopub")
 _READY_SECONDS = 30.0
 _SETUPS_KEPT = 4
 _CALM_SECONDS = 0.05
+MESSAGE_BYTES = 4 << 20
+"""What a message may hold beside output: above all a snapshot of the variables."""
 
 
 class WarmKernel:
@@ -143,9 +145,14 @@ class Pool:
             process = launcher.spawn(setup, config, {name: theirs[name] for name in _CHANNELS}, theirs["calls"])
             for one in theirs.values():
                 one.close()  # the kernel has them; if it dies, whoever waits for it hears so at once
-            room = 6 * setup.limits.output_bytes + (8 << 20)  # JSON may write a character as six
+            room = 6 * setup.limits.output_bytes + MESSAGE_BYTES  # JSON may write a character as six
             try:
-                channels = Channels({name: ours[name] for name in _CHANNELS}, b"", max_message_bytes=room)
+                channels = Channels(
+                    {name: ours[name] for name in _CHANNELS},
+                    b"",
+                    max_message_bytes=room,
+                    max_decoded_bytes=4 * room,  # a character of a wide text takes four bytes
+                )
                 kernel = WarmKernel(process, channels, ours["calls"], setup.limits)
                 _await_hello(kernel)
             except (KernelStartError, ProtocolViolation, HungUp) as error:

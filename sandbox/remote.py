@@ -32,10 +32,12 @@ from .limits import Limits
 from .link import Link
 from .polling import is_ready
 from .results import CellError, CellResult
+from .tagged import untagged
 from .wire import Message
 
 _START_SECONDS = 60.0
-_MAX_MESSAGE = 256 << 20
+_MAX_MESSAGE = 64 << 20
+_MAX_DECODED = 256 << 20
 # What is sent to a kernel that has no `sandbox` package of its own, in the order in which it is imported.
 _AGENT = (
     "reflection", "previews", "positions", "matches", "views", "type_previews", "array_previews", "snapshot_delta",
@@ -54,13 +56,13 @@ class CommCarrier:
         self._answers: deque[dict[str, Any]] = deque()
 
     def take(self, message: Message) -> bool:
-        """Whether the message is a host call; if it is, it is under way."""
+        """Return whether the message is a host call; if it is, it is under way."""
         data = message.content.get("data")
         if message.kind != "comm_msg" or message.content.get("comm_id") != COMM or not isinstance(data, dict):
             return False
         if not isinstance(data.get("call"), dict):
             return False
-        self._calls.request(data["call"], len(str(data["call"])), self)
+        self._calls.request(untagged(data["call"]), message.cost, self)
         return True
 
     def answer(self, frame: bytes) -> None:
@@ -171,7 +173,12 @@ def _reach(kernel: RemoteKernel, manager: KernelManager) -> Channels:
     end = time.monotonic() + _START_SECONDS
     while True:
         try:
-            return Channels.to(_endpoints(manager), manager.session.key, max_message_bytes=_MAX_MESSAGE)
+            return Channels.to(
+                _endpoints(manager),
+                manager.session.key,
+                max_message_bytes=_MAX_MESSAGE,
+                max_decoded_bytes=_MAX_DECODED,
+            )
         except KernelStartError:
             if time.monotonic() > end or not kernel.alive:
                 raise
@@ -203,6 +210,7 @@ def _teach(channels: Channels) -> None:
     asked = channels.send("shell", "execute_request", {"code": code, "silent": True, "store_history": False})
     end = time.monotonic() + _START_SECONDS
     while time.monotonic() < end:
+        channels["shell"].flush()
         is_ready(channels["shell"], 0.5)
         while (received := channels.receive("shell")) is not None:
             message = received[0]

@@ -15,7 +15,7 @@ from . import data
 from .call_socket import CallSocket
 from .errors import InputError, KernelDied, SandboxError, SessionClosed
 from .exchange import Exchange
-from .host_calls import HostCalls
+from .host_calls import MEMORY_FACTOR, HostCalls
 from .limits import Limits
 from .link import Link
 from .policy import Mode
@@ -208,6 +208,7 @@ class Session:
                 "policy": self._policy,
                 "output_bytes": self.limits.output_bytes,
                 "call_bytes": self.limits.call_bytes,
+                "call_memory": MEMORY_FACTOR * self.limits.call_bytes,
             },
         )
 
@@ -218,13 +219,13 @@ class Session:
     def _begin_inputs(self, parcel: data.Parcel, more: dict[str, Any]) -> Exchange:
         carrier = self._link.carrier
         count = len(parcel.large) if carrier is not None else 0
-        self._link.kernel.hold(sum(one.size for one in parcel.large))
+        self._link.kernel.hold(sum(sealed.size for sealed in parcel.large))
         order = {"op": "load", "inputs": parcel.inputs, "descriptors": count, **more}
         buffers: list[bytes] = []
         if carrier is None:
-            buffers = [one.read() for one in parcel.large]
+            buffers = [sealed.read() for sealed in parcel.large]
         elif parcel.large:
-            carrier.send_descriptors([one.descriptor for one in parcel.large])
+            carrier.send_descriptors([sealed.descriptor for sealed in parcel.large], parcel.large)
         exchange = Exchange(self._link, seconds=_LOAD_SECONDS)
         exchange.ask(order, buffers)
         return exchange

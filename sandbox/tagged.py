@@ -4,34 +4,58 @@ from __future__ import annotations
 
 from typing import Any
 
+_MARK = b'"$type"'
+_TAG = frozenset(("$type", "$value"))
+_MAX_NAMES = 1_000
+_Path = tuple["_Path | None", "int | str"]
+
+
+def may_be_tagged(text: bytes) -> bool:
+    """Return whether a JSON text may hold tagged values."""
+    return _MARK in text
+
+
+def plain(decoded: dict[str, Any]) -> Any:
+    """Return the value of a tagged object, any other as it is: an `object_hook` for `json`."""
+    return decoded["$value"] if len(decoded) == 2 and decoded.keys() == _TAG else decoded
+
 
 def untagged(value: Any) -> Any:
-    """The plain values: a set as a list, a date as text, a dataclass as a dict."""
-    if isinstance(value, list):
-        return [untagged(one) for one in value]
-    if isinstance(value, dict):
-        if value.keys() == {"$type", "$value"}:
-            return untagged(value["$value"])
-        return {key: untagged(one) for key, one in value.items()}
-    return value
+    """Return a copy with the plain values: a set as a list, a date as text, a dataclass as a dict."""
+    whole = [value]
+    todo: list[Any] = [whole]
+    while todo:
+        container = todo.pop()
+        for key, item in list(enumerate(container) if isinstance(container, list) else container.items()):
+            while isinstance(item, dict) and item.keys() == _TAG:
+                item = item["$value"]
+            if isinstance(item, list | dict):
+                item = item.copy()
+                todo.append(item)
+            container[key] = item
+    return whole[0]
 
 
 def type_names(value: Any, path: str = "") -> dict[str, str]:
-    """What the tagged values were, by JSON pointer."""
+    """Return what the tagged values were, by JSON pointer; the first thousand of them."""
     found: dict[str, str] = {}
-    todo = [(path, value)]
-    while todo:
-        at, one = todo.pop()
-        if isinstance(one, list):
-            todo += [(f"{at}/{index}", item) for index, item in enumerate(one)]
-        elif isinstance(one, dict):
-            if one.keys() == {"$type", "$value"}:
-                found[at] = str(one["$type"])[:100]
-                todo.append((at, one["$value"]))
+    todo: list[tuple[_Path | None, Any]] = [(None, value)]
+    while todo and len(found) < _MAX_NAMES:
+        at, item = todo.pop()
+        if isinstance(item, list):
+            todo += [((at, index), one) for index, one in enumerate(item)]
+        elif isinstance(item, dict):
+            if item.keys() == _TAG:
+                found[path + _pointer(at)] = str(item["$type"])[:100]
+                todo.append((at, item["$value"]))
             else:
-                todo += [(f"{at}/{_escaped(str(key))}", item) for key, item in one.items()]
+                todo += [((at, key), one) for key, one in item.items()]
     return found
 
 
-def _escaped(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
+def _pointer(path: _Path | None) -> str:
+    keys: list[int | str] = []
+    while path is not None:
+        path, key = path
+        keys.append(key)
+    return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in reversed(keys))

@@ -1,4 +1,4 @@
-"""A kernel's account of its variables, checked: it is hostile until here."""
+"""A kernel's description of its variables, checked: it is hostile until here."""
 
 from __future__ import annotations
 
@@ -11,22 +11,31 @@ from .errors import SandboxError
 from .results import Variable
 
 _MAX_VARIABLES = 2_000
+_MAX_NUMBER = 1 << 53
 _MAX_TEXT = 100_000
+_MAX_KEPT = 16 << 20
+"""What a session keeps of its variables, so that a kernel need not describe them again: memory, by estimate."""
 
 
 class KnownVariables:
-    """What a kernel has said about its variables with the last cell, so that it need not say it again."""
+    """The variables as the kernel described them with the last cell, so that it need not describe them again."""
 
     def __init__(self) -> None:
         self.number = 0
+        self._cost = 0
         self._variables: dict[str, Variable] = {}
 
-    def read(self, answer: dict[str, Any]) -> dict[str, Variable]:
-        """The variables by name."""
+    def read(self, answer: dict[str, Any], cost: int) -> dict[str, Variable]:
+        """Return the variables by name. `cost` is the memory that the answer takes: one that is large is not kept."""
         number = answer.get("number")
-        self._variables = read_variables(answer, self._variables)
-        self.number = number if type(number) is int else 0
-        return {name: _own(one) for name, one in self._variables.items()}
+        variables = read_variables(answer, self._variables)
+        self._cost += cost
+        if self._cost > _MAX_KEPT:
+            self._variables, self._cost, self.number = {}, 0, 0
+            return variables
+        self._variables = variables
+        self.number = number if type(number) is int and abs(number) < _MAX_NUMBER else 0
+        return {name: _own(variable) for name, variable in variables.items()}
 
 
 def variables_in(answer: dict[str, Any]) -> dict[str, Variable]:

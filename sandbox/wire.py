@@ -1,7 +1,7 @@
 """Jupyter messages as frames: packing, signing, checking. Used by the host and inside the kernel.
 
-This is the wire format of the Jupyter messaging protocol 5.4 and nothing else; what the messages mean is said in
-`collector.py` (host) and `kernel/main.py` (kernel).
+The wire format of the Jupyter messaging protocol 5.4 and nothing else. The messages are interpreted by `collector.py`
+(host) and `kernel/main.py` (kernel).
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+
+from .json_cost import decoded_bytes
 
 PROTOCOL_VERSION = "5.4"
 DELIMITER = b"<IDS|MSG>"
@@ -32,7 +34,7 @@ _EMPTY = b"{}"
 
 
 class WireError(Exception):
-    """The frames are not a Jupyter message, or are not signed with the key."""
+    """The frames are not a Jupyter message, are not signed with the key, or would take too much memory."""
 
 
 @dataclass(slots=True)
@@ -46,6 +48,8 @@ class Message:
     metadata: Json = field(default_factory=dict)
     buffers: Sequence[bytes] = ()
     identities: Sequence[bytes] = ()
+    cost: int = 0
+    """The memory that its parts were estimated to take."""
 
     @property
     def id(self) -> str:
@@ -63,8 +67,10 @@ class Message:
 class Wire:
     """Packs and unpacks the messages of one connection."""
 
-    def __init__(self, key: bytes, *, username: str = "rlm") -> None:
+    def __init__(self, key: bytes, *, username: str = "rlm", max_decoded_bytes: int | None = None) -> None:
+        """`max_decoded_bytes`: the memory that one decoded message may take, where its sender is not trusted."""
         self.key = key
+        self._max_decoded_bytes = max_decoded_bytes
         self.session = os.urandom(8).hex()
         self._username = username
         self._numbers = itertools.count(1)
@@ -110,6 +116,11 @@ class Wire:
         parts = frames[start + 2 : start + 6]
         if self.key and not _equal(self._sign(parts), bytes(frames[start + 1])):
             raise WireError("bad signature")
+        cost = 0
+        if self._max_decoded_bytes is not None:
+            cost = sum(map(decoded_bytes, parts))
+            if cost > self._max_decoded_bytes:
+                raise WireError(f"it would take {cost:,} bytes of memory, more than {self._max_decoded_bytes:,}")
         try:
             header, parent, metadata, content = (_value(part) for part in parts)
         except (ValueError, RecursionError) as error:
@@ -119,7 +130,7 @@ class Wire:
         kind = header.get("msg_type")
         if not isinstance(kind, str):
             raise WireError("no message type")
-        return Message(kind, header, parent, content, metadata, frames[start + 6 :], frames[:start])
+        return Message(kind, header, parent, content, metadata, frames[start + 6 :], frames[:start], cost)
 
     def _sign(self, parts: Sequence[bytes]) -> bytes:
         return _digest(self.key, b"".join(parts), "sha256").hex().encode() if self.key else b""

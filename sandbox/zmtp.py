@@ -2,8 +2,8 @@
 
 libzmq would do this in a thread of its own, and would keep whatever a peer sends until a message is whole: its limits
 are per frame. A kernel that has run hostile code is such a peer. Here every byte is counted before it is kept, nothing
-is read while nobody waits, and the loop that runs a cell waits on the socket itself. A notebook's kernel has clients
-that come and go, and uses libzmq.
+is read while nobody waits, the loop that runs a cell waits on the socket itself, and one turn of that loop reads only
+for a limited time. A notebook's kernel has clients that come and go, and uses libzmq.
 
 Covers: the NULL mechanism, one connection a socket, whole messages. Does not cover: reconnecting, encryption, queues.
 """
@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from .errors import ProtocolViolation
@@ -21,6 +22,9 @@ from .polling import is_ready
 _GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + b"\0" + bytes(31)
 _MORE, _LONG, _COMMAND = 1, 2, 4
 _MAX_PARTS = 64
+_MAX_COMMANDS = 10_000
+"""In the life of a connection: an honest peer sends none after the handshake, or one with every heartbeat."""
+_MAX_COMMAND_BYTES = 4096
 _HANDSHAKE_BYTES = 4096
 _READ_BYTES = 1 << 16
 _LONG_SIZE = struct.Struct("!Q")
@@ -47,6 +51,12 @@ class Connection:
         self._buffer = bytearray()
         self._parts: list[bytes] = []
         self._size = 0
+        self._commands = 0
+        self.unsent = bytearray()
+        """What is queued and the socket has not taken yet."""
+
+        self.behind = False
+        """There may be more to take, though the socket may have nothing more to read."""
         self.socket = sock
         try:
             sock.settimeout(seconds)
@@ -59,14 +69,14 @@ class Connection:
             raise
 
     def fileno(self) -> int:
-        """For poll and select."""
+        """Return the descriptor, for poll and select."""
         return self.socket.fileno()
 
+    # -- sending
+
     def send_multipart(self, parts: Sequence[bytes]) -> None:
-        """Send one message. Raises `ProtocolViolation` when the peer does not take it."""
-        last = len(parts) - 1
-        frames = [piece for index, part in enumerate(parts) for piece in _frame(part, _MORE if index < last else 0)]
-        left = memoryview(b"".join(frames))
+        """Send one message, and wait until it is sent. Raises `ProtocolViolation` when the peer does not take it."""
+        left = memoryview(_packed(parts))
         while left:
             try:
                 left = left[self.socket.send(left) :]
@@ -76,37 +86,71 @@ class Connection:
             except OSError:
                 raise HungUp from None
 
+    def queue_multipart(self, parts: Sequence[bytes]) -> None:
+        """Send as much of a message as the socket takes now; `flush` sends the rest."""
+        self.unsent += _packed(parts)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send more of what is queued."""
+        try:
+            while self.unsent:
+                del self.unsent[: self.socket.send(self.unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            raise HungUp from None
+
+    # -- receiving
+
     def receive(self) -> list[bytes] | None:
-        """The next message, if it has arrived whole; what was read ahead comes first.
+        """Return the next message if it has arrived whole: one that was read before, or after one more read.
 
         Raises `ProtocolViolation` when no honest peer could have sent it, `HungUp` when there will be no more.
         """
+        if (message := self._next_message()) is None and self._read():
+            message = self._next_message()
+        self.behind = message is not None
+        return message
+
+    def messages(self, end: float) -> Iterator[list[bytes]]:
+        """Read what has arrived and yield its messages, until this moment of `time.monotonic`; see `behind`."""
+        drained = self.behind = False
         while True:
-            if (message := self._next_message()) is not None:
-                return message
-            if not self._read():
-                return None
+            while (message := self._next_message()) is not None:
+                yield message
+                if time.monotonic() >= end:
+                    self.behind = True
+                    return
+            if drained:
+                return
+            if time.monotonic() >= end:
+                self.behind = True
+                return
+            drained = self._read() < _READ_BYTES
 
     def close(self) -> None:
         """Hang up."""
         self.socket.close()
 
-    def _read(self) -> bool:
-        """Take what has arrived; False when there is nothing."""
+    def _read(self) -> int:
+        """Take what has arrived, up to a limit; return how much."""
         try:
             data = self.socket.recv(_READ_BYTES)
         except BlockingIOError:
-            return False
+            return 0
         except OSError:
             data = b""
         if not data:
             raise HungUp
         self._buffer += data
-        return True
+        return len(data)
 
     def _next_message(self) -> list[bytes] | None:
         buffer, end, parts = self._buffer, 0, self._parts
         have = len(buffer)
+        if have < 2:
+            return None
         try:
             with memoryview(buffer) as view:
                 while have - end >= 2:
@@ -119,12 +163,17 @@ class Connection:
                     size = _LONG_SIZE.unpack_from(view, end + 1)[0] if flags & _LONG else view[end + 1]
                     if self._size + size > self._max_message_bytes:
                         raise ProtocolViolation(f"a message of more than {self._max_message_bytes:,} bytes")
+                    if flags & _COMMAND and size > _MAX_COMMAND_BYTES:
+                        raise ProtocolViolation(f"a command of more than {_MAX_COMMAND_BYTES:,} bytes")
                     if have < start + size:
                         return None
                     end = start + size
+                    if flags & _COMMAND:  # a peer of this kind has no command that concerns us
+                        self._commands += 1
+                        if self._commands > _MAX_COMMANDS:
+                            raise ProtocolViolation(f"more than {_MAX_COMMANDS:,} commands")
+                        continue
                     self._size += size
-                    if flags & _COMMAND:
-                        continue  # nothing that a peer of this kind could command concerns us
                     parts.append(bytes(view[start:end]))
                     if not flags & _MORE:
                         self._parts, self._size = [], 0
@@ -174,6 +223,11 @@ def connect(endpoint: str, seconds: float) -> socket.socket:
         sock.close()
         raise
     return sock
+
+
+def _packed(parts: Sequence[bytes]) -> bytes:
+    last = len(parts) - 1
+    return b"".join(piece for index, part in enumerate(parts) for piece in _frame(part, _MORE if index < last else 0))
 
 
 def _frame(body: bytes, flags: int) -> tuple[bytes, bytes]:

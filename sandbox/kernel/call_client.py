@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import frames
+from ..json_cost import SMALL_BYTES, decoded_bytes, is_deeper
 from .json_encoding import tagged
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=tagged).encode
@@ -23,6 +24,7 @@ SPIN_SECONDS = 0.0005
 _PROCESSORS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 _MAX_ANSWER = 1 << 30  # the host caps what it sends; this only keeps the length field sane
+_MAX_DEPTH = 200
 
 
 class HostError(Exception):
@@ -67,6 +69,7 @@ class CallClient:
         self._arrived = threading.Condition()
         self.descriptors: list[int] = []
         self.max_bytes = _MAX_ANSWER
+        self.max_memory = _MAX_ANSWER
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function of the host and wait for what it returns."""
@@ -79,6 +82,13 @@ class CallClient:
             ) from None
         if len(data) > self.max_bytes:
             raise HostCallRefused(f"{name}(): {len(data):,} bytes of arguments; at most {self.max_bytes:,} fit")
+        if is_deeper(data, _MAX_DEPTH):
+            raise HostCallRefused(f"{name}(): arguments nested more than {_MAX_DEPTH} deep; pass them flat, or as text")
+        if len(data) > SMALL_BYTES and decoded_bytes(data) > self.max_memory:
+            raise HostCallRefused(
+                f"{name}(): too many values in the arguments: they would take more than {self.max_memory:,} bytes of"
+                " memory; pass fewer at once, or one text"
+            )
         pending = self._pending[number] = _Pending()
         with self._writing:
             self.socket.sendall(data)

@@ -13,11 +13,12 @@ _REPRESENTATIONS = {
     "image/png": "_repr_png_",
     "image/jpeg": "_repr_jpeg_",
 }
+_NOTE_CHARS = 60  # for saying how much was cut, at the end
 
 
-def bundle(value: Any, *, rich: bool, max_chars: int) -> dict[str, Any]:
-    """A MIME bundle of the value; what is longer than `max_chars` is cut (text) or left out (the rest)."""
-    data: dict[str, Any] = {"text/plain": _cut(_text(value), max_chars)}
+def bundle(value: Any, *, rich: bool, max_bytes: int) -> dict[str, Any]:
+    """A MIME bundle of the value; what is longer than `max_bytes` is cut (text) or left out (the rest)."""
+    data: dict[str, Any] = {"text/plain": _cut(_text(value), max_bytes)}
     if not rich or isinstance(value, type):
         return data
     whole = getattr(value, "_repr_mimebundle_", None)
@@ -31,7 +32,7 @@ def bundle(value: Any, *, rich: bool, max_chars: int) -> dict[str, Any]:
         made = represent()
         if isinstance(made, bytes):
             made = base64.b64encode(made).decode()
-        if isinstance(made, str) and len(made) <= max_chars:
+        if isinstance(made, str) and len(made) <= max_bytes:
             data[mime] = made
     return data
 
@@ -42,5 +43,12 @@ def _text(value: Any) -> str:
     return text if type(text) is str else str.__str__(text)
 
 
-def _cut(text: str, max_chars: int) -> str:
-    return text if len(text) <= max_chars else f"{text[:max_chars]}… ({len(text) - max_chars:,} more characters)"
+def _cut(text: str, max_bytes: int) -> str:
+    if not text.isascii():
+        kept = text.encode("utf-8", "surrogatepass")[:max_bytes].decode("utf-8", "ignore")
+    else:
+        kept = text[:max_bytes]
+    if len(kept) == len(text):
+        return text
+    kept = kept[: max(0, len(kept) - _NOTE_CHARS)]
+    return f"{kept}… ({len(text) - len(kept):,} more characters)"

@@ -96,7 +96,7 @@ class Execution:
         """Show values in a notebook."""
         self.printed.flush()
         for value in values:
-            data = display.bundle(value, rich=True, max_chars=self.output_bytes)
+            data = display.bundle(value, rich=True, max_bytes=self.output_bytes)
             content = {"data": data, "metadata": {}, "transient": {}}
             self._publisher.publish("display_data", content, self._publisher.request)
 
@@ -134,7 +134,7 @@ class Execution:
             self._reserve = None
 
     def _publish_value(self, value: Any, message: Message) -> None:
-        data = display.bundle(value, rich=self._rich, max_chars=self.output_bytes)
+        data = display.bundle(value, rich=self._rich, max_bytes=self.output_bytes)
         self.printed.flush()
         content = {"data": data, "metadata": {}, "execution_count": self.cells.count}
         self._publisher.publish("execute_result", content, message)

@@ -206,6 +206,7 @@ class Kernel:
         execution = self._execution
         if self._calls is not None:
             self._calls.max_bytes = data.get("call_bytes", self._calls.max_bytes)
+            self._calls.max_memory = data.get("call_memory", self._calls.max_memory)
             for function in data.get("functions", []):
                 name = function["name"]
                 execution.reserved[name] = stub(self._calls, name, function.get("doc"), function.get("signature"))

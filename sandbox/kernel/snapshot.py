@@ -32,7 +32,7 @@ _INT_MOST = (1 << _INT_BITS) - 1
 _NAMES = 100_000  # how many a namespace is read for; more are only counted
 _NAME_CHARS = 200
 _FINGERPRINT_BYTES = 10_000  # how long the copy of what is nested may be, to be compared later
-_VALUES_BYTES = 2 << 20  # what all values may take together: a snapshot fits into one message
+_VALUES_BYTES = 1 << 20  # what all values may take together: a snapshot fits into one message
 _FRAMES = 300  # a snapshot may be taken on top of a cell that was stopped at the end of its stack
 _find_surrogate = re.compile("[\ud800-\udfff]").search
 

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -63,6 +62,13 @@ class Ended:
     made: int
     noted: list[Any]
     alive: bool
+    took: float
+    delayed: float
+    """Of this time, how long the host was ready and had no processor: the machine had other work."""
+
+    def within(self, seconds: float) -> bool:
+        """Whether the host had its result back in this time, give or take 200 ms."""
+        return self.took - self.delayed <= seconds + 0.2
 
     @property
     def everything(self) -> str:
@@ -192,6 +198,18 @@ class HostProcess:
         """Count the peak anew; what it is now."""
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
         return self.peak_memory()
+
+    def memory(self) -> int:
+        """The bytes that it has in memory now."""
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError("no VmRSS")
+
+    def processor_seconds(self) -> float:
+        """The processor time that it has used."""
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
 
     def descriptors(self) -> dict[str, str]:
         """What it has open."""
@@ -370,7 +388,7 @@ def _places(user: str) -> tuple[Path, Path]:
         return Path(sandbox.__file__).parents[1], SERVING
     place = Path(tempfile.mkdtemp(prefix="escapes-", dir="/tmp"))
     place.chmod(0o755)
-    installed = Path(sysconfig.get_path("purelib"))
+    installed = Path(zmq.__file__).parents[1]
     ignore = shutil.ignore_patterns("tests", "__pycache__")
     for package in (sandbox, zmq, RestrictedPython):
         source = Path(package.__file__).parent

@@ -6,6 +6,8 @@ swells, crashes or leaks is seen, and so that the host can be root or an ordinar
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import sys
 import threading
@@ -66,8 +68,11 @@ class Host:
     def run(self, number: int, code: str, timeout: float | None) -> dict[str, Any]:
         """Run a cell; everything that the caller of a session would see."""
         session, before = self._sessions[number], len(self._noted[number])
+        began, delayed = time.monotonic(), _run_delay()
         result = session.run(code, timeout=timeout)
+        took = {"took": time.monotonic() - began, "delayed": _run_delay() - delayed}
         return {
+            **took,
             "text": result.text,
             "value": result.value,
             "data": json.dumps(result.data),
@@ -85,6 +90,64 @@ class Host:
             "noted": self._noted[number][before:],
             "alive": session.alive,
         }
+
+    def run_on_loop(self, isolation: str, limits: dict[str, Any], code: list[str], timeout: float) -> dict[str, Any]:
+        """Run cells in an `AsyncSession` beside a clock; the longest turn of the event loop, in processor time."""
+        return asyncio.run(self._run_on_loop(isolation, limits, code, timeout))
+
+    async def _run_on_loop(
+        self, isolation: str, limits: dict[str, Any], code: list[str], timeout: float
+    ) -> dict[str, Any]:
+        turns: list[float] = []
+
+        async def tick() -> None:
+            while True:
+                before = time.thread_time()
+                await asyncio.sleep(0.001)
+                turns.append(time.thread_time() - before)
+
+        async def echo(value: Any) -> Any:
+            return value
+
+        ticking = asyncio.create_task(tick())
+        session = sandbox.AsyncSession(
+            functions={"echo": echo, "quick": sandbox.quick(lambda *args: len(args))},
+            limits=sandbox.Limits(**limits),
+            policy="off",
+            isolation=isolation,
+            pool=self._pool,
+        )
+        async with session:
+            for one in code[:-1]:
+                await session.run(one)
+            turns.clear()
+            began, delayed, used = time.monotonic(), _run_delay(), time.thread_time()
+            result = await session.run(code[-1], timeout=timeout)
+            took = time.monotonic() - began
+            ended = {
+                "took": took,
+                "delayed": _run_delay() - delayed,
+                "used": time.thread_time() - used,
+                "longest": max(turns, default=took),
+                "limit": type(result.limit).__name__ if result.limit else None,
+                "death": type(result.death).__name__ if result.death else None,
+                "error": str(result.error),
+            }
+        ticking.cancel()
+        return ended
+
+    def set_input(self, number: int, size: int) -> float:
+        """Give a session another input; how long that took."""
+        began = time.monotonic()
+        with contextlib.suppress(sandbox.SandboxError):
+            self._sessions[number].set(more="x" * size)
+        return time.monotonic() - began
+
+    def forget(self) -> None:
+        """Let go of what can be let go, so that what is still held can be measured."""
+        import gc
+
+        gc.collect()
 
     def variables(self, number: int) -> dict[str, Any]:
         """The session's variables, by name."""
@@ -139,6 +202,15 @@ class Host:
     @staticmethod
     def _stop() -> None:
         raise sandbox.StopCell
+
+
+def _run_delay() -> float:
+    """Seconds that this thread has waited for a processor: what the machine's other work has taken from it."""
+    try:
+        with open("/proc/thread-self/schedstat") as file:
+            return int(file.read().split()[1]) / 1e9
+    except FileNotFoundError:
+        return 0.0
 
 
 def main() -> None:

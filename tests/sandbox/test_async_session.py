@@ -129,13 +129,14 @@ async def test_a_kernel_that_does_not_read_does_not_stall_the_event_loop(pool):
             await asyncio.sleep(0.01)
             ticks += 1
 
-    async with sandbox.AsyncSession(pool=pool) as session:
+    async with sandbox.AsyncSession(pool=pool, limits=sandbox.Limits(cell_seconds=0.5)) as session:
         os.kill(session.pid, signal.SIGSTOP)
-        session.session._link.channels["shell"]._seconds = 0.7
         ticking = asyncio.create_task(tick())
         result = await session.run(f"text = {'x' * 5_000_000!r}")
         ticking.cancel()
-    assert isinstance(result.death, sandbox.ProtocolViolation)
+    assert isinstance(result.limit, sandbox.CellTimeLimit)
+    assert not result.limit.survived
+    assert result.seconds < 2.0
     assert ticks > 2  # a loop that is stalled has none
 
 

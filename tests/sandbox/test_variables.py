@@ -241,7 +241,7 @@ def received(session, monkeypatch):
     """What comes over the wire with each cell from now on: the accounts, as the kernel sent them."""
     accounts = []
     read = KnownVariables.read
-    monkeypatch.setattr(KnownVariables, "read", lambda self, answer: accounts.append(answer) or read(self, answer))
+    monkeypatch.setattr(KnownVariables, "read", lambda self, *args: accounts.append(args[0]) or read(self, *args))
     return accounts
 
 
