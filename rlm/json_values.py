@@ -33,6 +33,22 @@ def pointer(path: Path) -> str:
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
 
 
+def locate(value: Any, location: Iterable[str | int]) -> tuple[Path, Any]:
+    """Follow a `loc` of pydantic and return the path and the value at its end.
+
+    A `loc` also names the branches of unions, which the value does not have: they are skipped.
+    """
+    path: Path = ()
+    for step in location:
+        if isinstance(value, Mapping):
+            found = step in value
+        else:
+            found = isinstance(value, list | tuple) and isinstance(step, int) and 0 <= step < len(value)
+        if found:
+            value, path = value[step], (*path, step)
+    return path, value
+
+
 def dump(value: Any) -> str:
     """Return a JSON value as text that can be encoded: characters as they are, lone surrogates escaped."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)

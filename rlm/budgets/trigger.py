@@ -38,13 +38,22 @@ class FallbackTrigger:
     """The limits of a run. Those that are None are off; a limit of 0 is reached at once."""
 
     max_iterations: int = 20
+    """How often the model may write code."""
+
     max_llm_calls: int = 50
+    """Calls to models from inside the code."""
+
     max_duration: float = 300.0
-    """In seconds; a timedelta is taken too."""
+    """The whole run, in seconds. Python also takes a timedelta, a task file `5m` or `1h30m`."""
 
     max_tokens: int | None = None
+    """All models together, read and written."""
+
     max_cost_usd: float | None = None
+    """All models together, where prices are known."""
+
     max_consecutive_errors: int | None = None
+    """Iterations in a row that end in an error."""
 
     def __post_init__(self) -> None:
         duration: object = self.max_duration

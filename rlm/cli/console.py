@@ -120,7 +120,7 @@ def write_file(path: Path, text: str) -> None:
     """Write an export and report its size."""
     import click
 
-    from .formatting import size_text
+    from ..units import size_text
 
     with writing(path):
         path.write_text(text, encoding="utf-8")

@@ -56,13 +56,6 @@ def money(cost_usd: float) -> str:
     return f"${cost_usd:.2f}" if cost_usd >= 1 else f"${cost_usd:.4f}"
 
 
-def size_text(size: int) -> str:
-    """Return a number of bytes with a decimal unit: `1.2 MB` is 1,200,000 bytes, as `parse_size` reads it."""
-    from pydantic import ByteSize
-
-    return ByteSize(size).human_readable(decimal=True, separator=" ")
-
-
 def value_text(value: Any) -> str:
     """Return an output for people: text as it is, everything else as JSON."""
     if isinstance(value, str):

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .exit_codes import EnvironmentProblem
-from .formatting import size_text
 
 
 def prepare(weights: Path | None, backend: str | None = None) -> str:
@@ -46,6 +45,8 @@ def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def _line(what: str) -> Callable[[int, int], None]:
+    from ..units import size_text
+
     def say(done: int, total: int) -> None:
         if done == 0:
             print(f"{what} ({size_text(total)})...", file=sys.stderr, flush=True)  # noqa: T201

@@ -27,7 +27,7 @@ class NumberRange(click.FloatRange):
 
 
 def _duration(text: str) -> Any:
-    from ..tasks.units import parse_duration
+    from ..units import parse_duration
 
     try:
         return parse_duration(text)

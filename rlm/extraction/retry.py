@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar, cast
 
-from ..json_values import Path, pointer
+from ..json_values import locate, pointer
 from ..runaway import runaway_problems
 from ..signatures.problems import Problem
 from . import feedback
@@ -264,12 +264,4 @@ def _best(history: Sequence[Attempt]) -> Any | None:
 
 
 def _from_pydantic(fault: Mapping[str, Any], value: Any) -> Problem:
-    """Pydantic's `loc` has the names of union branches in it: keep only the steps that exist in the value."""
-    path: Path = ()
-    for step in fault["loc"]:
-        try:
-            value = value[step]
-        except (KeyError, IndexError, TypeError):
-            continue
-        path = (*path, step)
-    return Problem(pointer(path), message=str(fault["msg"]))
+    return Problem(pointer(locate(value, fault["loc"])[0]), message=str(fault["msg"]))

@@ -7,7 +7,9 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Interval
 
 from ..events import FailedThreshold, PlansCompared, RankedPlan
 from ..text import shorten
@@ -16,6 +18,8 @@ MAX_APPROACH_CHARS = 4_000
 MAX_NAME_CHARS = 60
 
 Source = Literal["file", "function", "model"]
+Share = Annotated[float, Interval(ge=0, le=1)]
+Weight = Annotated[float, Ge(0)]
 
 
 def new_id() -> str:
@@ -30,11 +34,16 @@ def now() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What a plan is expected to be like, each from 0 to 1. Low cost and low risk are good, high fit is good."""
+    """The predicted cost, risk and fit of a plan, each from 0 to 1. Low cost and risk are good, high fit is good."""
 
-    cost: float = 0.5
-    risk: float = 0.5
-    fit: float = 0.5
+    cost: Share = 0.5
+    """0 is next to nothing, 1 is the whole budget."""
+
+    risk: Share = 0.5
+    """0 cannot go wrong, 1 will go wrong."""
+
+    fit: Share = 0.5
+    """1 does exactly what the task asks."""
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -44,11 +53,16 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much each criterion counts. Only their proportions matter."""
+    """The weight of each criterion. Only their proportions matter."""
 
-    cost: float = 1.0
-    risk: float = 1.0
-    fit: float = 1.0
+    cost: Weight = 1.0
+    """Being cheap."""
+
+    risk: Weight = 1.0
+    """Being safe."""
+
+    fit: Weight = 1.0
+    """Doing what the task asks."""
 
     def __post_init__(self) -> None:
         values = asdict(self)

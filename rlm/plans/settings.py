@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
+from annotated_types import Ge, MinLen
+from pydantic import Strict
+
+from ..units import Duration
 from .escalation import FallbackConfig
 from .plan import Plan, Weights
 
@@ -16,13 +21,13 @@ DefaultAnswer = Literal["approve", "reject"]
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """A model that says yes or no to an answer, and why."""
+    """A model that judges answers with yes or no and a reason."""
 
-    question: str
+    question: Annotated[str, MinLen(1)]
     """What must be true of an answer, as a question."""
 
     model: str | None = None
-    """A name among the models of the plans. None is the task's main model."""
+    """The name of a model of the task or its plans. Default: the main model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +49,31 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """How a person is told of an escalation, and how long an answer is waited for."""
+    """How a person is notified of an escalation, and how long to wait for the answer."""
 
-    command: tuple[str, ...] = ()
-    """A program and its arguments, started without a shell; the escalation is JSON on its standard input."""
+    command: Annotated[tuple[str, ...], Strict(False)] = ()
+    """A program that is started without a shell; it reads the escalation as JSON on its standard input."""
 
     webhook: str | None = None
     """A URL that the escalation is posted to, as JSON."""
 
-    timeout: float = 0.0
-    """Seconds. With 0 nobody is waited for: the default is taken, and a later answer counts when the run goes on."""
+    timeout: Annotated[Duration, Ge(0)] = 0.0
+    """How long to wait for the answer, in seconds. 0 takes the default; a later answer counts on resuming."""
 
     default: DefaultAnswer = "reject"
+    """The answer if nobody answers in time."""
+
+    def __post_init__(self) -> None:
+        if self.webhook is None:
+            return
+        try:
+            parts = urlsplit(self.webhook)
+        except ValueError:
+            raise ValueError("webhook is not a URL") from None
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("a webhook begins with http:// or https://")
+        if "@" in parts.netloc:
+            raise ValueError("a webhook URL with a user and password is refused")
 
 
 @dataclass(frozen=True, slots=True)

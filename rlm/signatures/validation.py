@@ -10,13 +10,13 @@ import datetime
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, PydanticSerializationError, to_jsonable_python
 
-from ..json_values import MAX_DEPTH, Path, pointer, preview, preview_typed
+from ..json_values import MAX_DEPTH, Path, locate, pointer, preview, preview_typed
 from .problems import Problem
 
 T = TypeVar("T")
@@ -167,20 +167,8 @@ def _expected(fault: ErrorDetails) -> str | None:
 
 
 def _locate(value: Any, fault: ErrorDetails) -> tuple[Path, Any]:
-    """Where in the value a fault is. Pydantic's `loc` also names union branches, which the value does not have."""
-    path: list[str | int] = []
-    for step in fault["loc"]:
-        inside: Any = value  # an object, an array, or nothing to step into
-        if isinstance(value, Mapping):
-            there = step in value
-        else:
-            there = isinstance(value, list) and isinstance(step, int) and step < len(value)
-        if there:
-            value = inside[step]
-            path.append(step)
-    if fault["type"] == "missing":
-        path.append(fault["loc"][-1])
-    return tuple(path), value
+    path, found = locate(value, fault["loc"])
+    return (*path, fault["loc"][-1]) if fault["type"] == "missing" else path, found
 
 
 def _whole_floats(value: Any, faults: Sequence[ErrorDetails]) -> Any:

@@ -10,10 +10,10 @@ from typing import Any
 import pydantic
 from pydantic_core import ErrorDetails
 
-from ..json_values import preview_typed
+from ..json_values import locate, preview_typed
 from .errors import TaskProblem, suggestion
 from .schema.task import SOURCES, ScriptFile, TaskFile, json_schema
-from .yaml_document import Document, Path, step_into
+from .yaml_document import Document, Path
 
 _SECRET = re.compile(
     r"(?!max_)(.*[_-])?(api[_-]?key|key|token|secret|password|credentials?|authorization|bearer)", re.IGNORECASE
@@ -29,6 +29,7 @@ _WORDS = {
     "dict_type": "a mapping",
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
+    "dataclass_type": "a mapping",
 }
 _EXAMPLES = {"signature": '`signature: "doc: str -> answer: str"`'}
 
@@ -108,21 +109,13 @@ def _without(value: Any, paths: set[Path]) -> Any:
 
 
 def _path(value: Any, fault: ErrorDetails) -> Path:
-    """Where a fault is. Pydantic's `loc` also names branches, which the file does not have."""
-    path: list[str | int] = []
-    for step in fault["loc"]:
-        there, inner = step_into(value, step)
-        if there:
-            value = inner
-            path.append(step)
-    if fault["type"] == "missing":
-        path.append(fault["loc"][-1])
-    return tuple(path)
+    path, _ = locate(value, fault["loc"])
+    return (*path, fault["loc"][-1]) if fault["type"] == "missing" else path
 
 
 def _explain(document: Document, schema: dict[str, Any], fault: ErrorDetails, path: Path) -> TaskProblem:
     name = dotted(path)
-    if fault["type"] == "extra_forbidden":
+    if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         hint = suggestion(str(path[-1]), _known(schema, path[:-1]))
         if path[0] == "inputs" and path[-1] in SOURCES:
             message = f"{dotted(path[:-1])} comes from one place; keep one of {', '.join(SOURCES)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
@@ -121,16 +120,6 @@ def read(path: FilePath, name: str | None = None) -> Document:
         line = content.count(b"\n", 0, error.start) + 1
         raise TaskError([TaskProblem(f"{shown}:{line}:1", "is not UTF-8; save it as UTF-8")]) from None
     return Document(shown, text)
-
-
-def step_into(value: Any, step: str | int) -> tuple[bool, Any]:
-    """Whether a step leads anywhere in a value, and where to."""
-    if isinstance(value, Mapping) and step in value:
-        return True, value[step]
-    is_list = isinstance(value, Sequence) and not isinstance(value, str)
-    if is_list and isinstance(step, int) and 0 <= step < len(value):
-        return True, value[step]
-    return False, None
 
 
 def _place(mark: Any) -> Place:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from .. import exit_codes, preflight
-from ..formatting import size_text
 
 if TYPE_CHECKING:
     from sandbox.doctor import Check
@@ -82,6 +81,8 @@ def _for_local_models() -> tuple[Check, ...]:
     except WeightsError as error:
         what, _, advice = str(error).partition("; ")
         embedded = Check("embedded model", False, what, advice)
+    from ...units import size_text
+
     free = free_memory()
     if free is None:
         return local, embedded

@@ -164,7 +164,7 @@ def _row(name: str, path: Path | None) -> dict[str, Any]:
 
 
 def _description(facts: Facts) -> str:
-    from ..formatting import size_text
+    from ...units import size_text
 
     parts = [facts.format, facts.architecture, size_text(facts.size)]
     if facts.parameters:
@@ -176,7 +176,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
-    from ..formatting import size_text
+    from ...units import size_text
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for title in ("name", "format", "kind", "size", "context", "runs with", "where"):

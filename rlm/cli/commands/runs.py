@@ -19,13 +19,13 @@ _ENDINGS = ("submitted", "extracted", "failed", "running", "unfinished")
 
 
 def _duration(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
-    from ...tasks.units import parse_duration
+    from ...units import parse_duration
 
     return _parsed(ctx, param, value, parse_duration)
 
 
 def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
-    from ...tasks.units import parse_size
+    from ...units import parse_size
 
     return _parsed(ctx, param, value, parse_size)
 
@@ -162,7 +162,8 @@ def export_run(run_id: str, form: str, output: str | None) -> None:
 def prune_runs(older: float | None, keep_bytes: int | None, dry_run: bool) -> None:
     """Remove old runs. Child runs go with their parents; files that are being written are left alone."""
     from ...traces.prune import prune
-    from ..formatting import clean, count, size_text
+    from ...units import size_text
+    from ..formatting import clean, count
 
     if older is None and keep_bytes is None:
         raise click.UsageError("Say what to remove: --older 30d, --keep-bytes 2GB, or both.")

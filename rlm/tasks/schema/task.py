@@ -13,13 +13,11 @@ from pydantic.json_schema import GenerateJsonSchema
 from sandbox import Limits
 
 from ...budgets import FallbackTrigger
+from ...units import Duration
 from ..confidence import ConfidenceFile
-from ..units import Duration, Size
 from .plans import PlansSection
-from .section import Section as _Section
+from .section import Section, section_of
 
-_LIMITS = Limits()
-_TRIGGER = FallbackTrigger()
 _REFERENCE = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,60}")
 
@@ -27,14 +25,14 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,60}")
 # Inputs ------------------------------------------------------------------------------------------------------------
 
 
-class FileInput(_Section):
+class FileInput(Section):
     """The text of a file."""
 
     file: str = Field(description="The file; a relative path is relative to the task file.", examples=["report.txt"])
     encoding: str = Field("utf-8", description="How its text is encoded.")
 
 
-class GlobInput(_Section):
+class GlobInput(Section):
     """The texts of several files."""
 
     glob: str = Field(description="Which files, in the order of their names.", examples=["chapters/*.txt"])
@@ -44,19 +42,19 @@ class GlobInput(_Section):
     encoding: str = Field("utf-8", description="How their texts are encoded.")
 
 
-class StdinInput(_Section):
+class StdinInput(Section):
     """What is piped in: text, or JSON where the signature asks for something else."""
 
     stdin: Literal[True] = Field(description="Read this input from standard input.")
 
 
-class JsonInput(_Section):
+class JsonInput(Section):
     """A value from a JSON file."""
 
     path: str = Field(alias="json", description="The JSON file.", examples=["rows.json"])
 
 
-class ValueInput(_Section):
+class ValueInput(Section):
     """A value as it is: for a mapping that would otherwise be read as one of the others."""
 
     value: Any = Field(description="The value.")
@@ -86,7 +84,7 @@ InputEntry = Annotated[
 # Models ------------------------------------------------------------------------------------------------------------
 
 
-class ModelFile(_Section):
+class ModelFile(Section):
     """A model, and how to ask it."""
 
     model: str | None = Field(
@@ -178,7 +176,7 @@ ModelEntry = Annotated[
 ]
 
 
-class ModelsFile(_Section):
+class ModelsFile(Section):
     """Which model does what. Those that are not named are the main one."""
 
     main: ModelEntry | None = Field(
@@ -196,7 +194,7 @@ class ModelsFile(_Section):
 AdapterName = Literal["chat", "json", "outlines", "two-step"]
 
 
-class AdapterFile(_Section):
+class AdapterFile(Section):
     """An adapter, and the model of its second step."""
 
     name: AdapterName = Field(description="The adapter.", examples=["two-step"])
@@ -216,40 +214,22 @@ class AdapterFile(_Section):
 # Budget and sandbox ------------------------------------------------------------------------------------------------
 
 
-class BudgetFile(_Section):
-    """The limits of a run. When one is reached, the outputs are extracted from what there is."""
+class BudgetFile(section_of(FallbackTrigger, ge=0)):  # type: ignore[misc]
+    """The limits of a run. When one is reached, the outputs are extracted from the history and the variables."""
 
     preset: Literal["strict", "lenient"] | None = Field(
         None,
-        description="Start from `strict` (small tasks) or `lenient` (long ones); what stands beside it is changed.",
+        description="Start from `strict` (small tasks) or `lenient` (long ones) and change what is beside it.",
     )
-    max_iterations: int = Field(_TRIGGER.max_iterations, ge=0, description="How often the model may write code.")
-    max_llm_calls: int = Field(_TRIGGER.max_llm_calls, ge=0, description="Calls to models from inside the code.")
-    max_duration: Duration = Field(_TRIGGER.max_duration, ge=0, description="The whole run: seconds, or `5m`, `1h30m`.")
-    max_tokens: int | None = Field(None, ge=0, description="All models together, read and written.")
-    max_cost_usd: float | None = Field(None, ge=0, description="All models together, where prices are known.")
-    max_consecutive_errors: int | None = Field(None, ge=0, description="Iterations in a row that end in an error.")
 
 
-class SandboxFile(_Section):
-    """What the code may use before it is stopped."""
+class SandboxFile(section_of(Limits, gt=0)):  # type: ignore[misc]
+    """The limits of the code. Sizes are bytes or texts: 1MB is 1,000,000 bytes, 1MiB is 1,048,576."""
 
     isolation: Literal["auto", "namespaces", "landlock", "seatbelt", "none"] = Field(
         "auto", description="The boundary. `auto` is the strongest that works here; `none` runs code unconfined."
     )
-    policy: Literal["off", "warn", "enforce"] = Field(
-        "enforce", description="What becomes of code that the policy would refuse."
-    )
-    cell_seconds: Duration = Field(_LIMITS.cell_seconds, gt=0, description="One cell, without waiting for models.")
-    session_seconds: Duration = Field(_LIMITS.session_seconds, gt=0, description="The whole session.")
-    memory_bytes: Size = Field(_LIMITS.memory_bytes, gt=0, description="Memory: bytes, or `512MB`.")
-    output_bytes: Size = Field(_LIMITS.output_bytes, gt=0, description="What one cell may print.")
-    file_bytes: Size = Field(_LIMITS.file_bytes, gt=0, description="Files in the scratch directory, together.")
-    file_count: int = Field(_LIMITS.file_count, gt=0, description="How many files and directories.")
-    processes: int = Field(_LIMITS.processes, gt=0, description="Processes and threads at once.")
-    host_calls: int = Field(_LIMITS.host_calls, gt=0, description="Calls to the host over the whole session.")
-    call_bytes: Size = Field(_LIMITS.call_bytes, gt=0, description="Arguments or result of one call.")
-    parallel_calls: int = Field(_LIMITS.parallel_calls, gt=0, description="Calls worked on at once; more wait.")
+    policy: Literal["off", "warn", "enforce"] = Field("enforce", description="What to do with code that it refuses.")
 
 
 # Plans -------------------------------------------------------------------------------------------------------------
@@ -266,7 +246,7 @@ class PlansFile(PlansSection):
 # The file ----------------------------------------------------------------------------------------------------------
 
 
-class TaskFile(_Section):
+class TaskFile(Section):
     """A task for `rlm run`: what goes in, what must come out, and what it may cost."""
 
     signature: str = Field(
@@ -325,7 +305,7 @@ Script = Annotated[
 """Replies in order, or by a part of the prompt (`*` is any other)."""
 
 
-class ScriptFile(_Section):
+class ScriptFile(Section):
     """The replies of a scripted model."""
 
     main: Script = Field(default_factory=list, description="What it writes: a thought, then code in a fence.")

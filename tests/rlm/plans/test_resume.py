@@ -115,7 +115,7 @@ def test_the_runs_of_plans_are_run_again_and_taken_another_way(folder: Path) -> 
     again = run("replay", loop, "--json")
     assert again.exit_code == 0, again.output
     assert json.loads(again.stdout)["run"] == done["plan"]["run_id"]
-    assert f"run {done['plan']['run_id']} is that of the plan that answered" in again.stderr
+    assert f"using run {done['plan']['run_id']}, of the plan that answered" in again.stderr
     notebook = run("runs", "export", loop, "--to", "ipynb", "-o", "-")
     assert "first = 3" in notebook.stdout
     other = run("replay", rejected, "--json")

@@ -18,8 +18,8 @@ import pytest
 from rlm.budgets import FallbackTrigger
 from rlm.tasks import Overrides, Task, TaskError, json_schema, load
 from rlm.tasks.schema.task import BudgetFile, SandboxFile
-from rlm.tasks.units import parse_duration, parse_size
 from rlm.tasks.yaml_document import MAX_BYTES
+from rlm.units import parse_duration, parse_size, size_text
 from sandbox import Limits
 
 GOOD = """\
@@ -93,7 +93,7 @@ def test_every_key_arrives_in_the_task(write: Any) -> None:
     assert main.options == {"temperature": 0.5, "api_base": "http://localhost:1/v1", "timeout": 120.0, "top_k": 3}
     assert (task.models.sub.model, task.models.extraction) == ("openai/b", main)
     assert task.trigger == dataclasses.replace(FallbackTrigger.strict(), max_duration=5400.0, max_cost_usd=0.5)
-    assert task.limits == Limits(memory_bytes=512 * 1024**2, cell_seconds=5.0)
+    assert task.limits == Limits(memory_bytes=512_000_000, cell_seconds=5.0)
     assert (task.isolation, task.policy, task.depth) == ("landlock", "warn", 2)
     assert task.tools["look"](1) == 2
     assert len(task.checks) == 2
@@ -602,12 +602,23 @@ def test_durations(text: Any, seconds: float) -> None:
     assert jsonschema_rs.validator_for(json_schema()).is_valid(document)
 
 
-@pytest.mark.parametrize(("text", "size"), [("512MB", 512 * 1024**2), ("1 GiB", 1024**3), ("10b", 10), (7, 7)])
+@pytest.mark.parametrize(
+    ("text", "size"), [("512MB", 512_000_000), ("1 GiB", 1024**3), ("1.5k", 1500), ("10b", 10), (7, 7)]
+)
 def test_sizes(text: Any, size: int) -> None:
     assert parse_size(text) == size
+    document = {"signature": "a -> b", "sandbox": {"file_bytes": text}}
+    assert jsonschema_rs.validator_for(json_schema()).is_valid(document)
 
 
-@pytest.mark.parametrize(("parse", "text"), [(parse_duration, "soon"), (parse_duration, "5x"), (parse_size, "5")])
+@pytest.mark.parametrize("text", ["512.0 MB", "1.5 KB", "999 B", "20.0 GB"])
+def test_sizes_are_printed_as_they_are_read(text: str) -> None:
+    assert size_text(parse_size(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("parse", "text"), [(parse_duration, "soon"), (parse_duration, "5x"), (parse_size, "5x"), (parse_size, "lots")]
+)
 def test_what_is_no_duration_or_size_is_refused(parse: Any, text: str) -> None:
     with pytest.raises(ValueError, match="such as"):
         parse(text)

@@ -1,21 +1,21 @@
-"""Durations and sizes as people write them: `5m`, `1h30m`, `512MB`."""
+"""Durations and sizes as texts: `5m`, `1h30m`, `512MB`, `1GiB`. MB is 1,000,000 bytes, MiB is 1,048,576."""
 
 from __future__ import annotations
 
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator, ByteSize, TypeAdapter, WithJsonSchema
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_BYTES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _DURATION = rf"(?:{_NUMBER} ?(?:ms|s|m|h|d) ?)+"
-_SIZE = rf"({_NUMBER}) ?([kKmMgGtT]?)i?[bB]"
+_SIZE = rf"{_NUMBER} ?(?:[kKmMgGtT][iI]?)?[bB]?"
+_BYTE_SIZE = TypeAdapter(ByteSize)
 
 
 def parse_duration(value: Any) -> Any:
-    """Seconds from a text such as `5m`; anything that is not text is handed through to be checked."""
+    """Return the seconds of a text such as `5m`; return anything but text as it is."""
     if not isinstance(value, str):
         return value
     text = value.strip()
@@ -27,13 +27,17 @@ def parse_duration(value: Any) -> Any:
 
 
 def parse_size(value: Any) -> Any:
-    """Bytes from a text such as `512MB`; anything that is not text is handed through to be checked."""
+    """Return the bytes of a text such as `512MB`; return anything but text as it is."""
     if not isinstance(value, str):
         return value
-    found = re.fullmatch(_SIZE, value.strip())
-    if found is None:
-        raise ValueError("a size is a number of bytes or a text such as 512MB or 2GB")
-    return int(float(found[1]) * _BYTES[found[2].lower()])
+    if not re.fullmatch(_SIZE, value.strip()):
+        raise ValueError("a size is a number of bytes or a text such as 512MB or 2GiB")
+    return int(_BYTE_SIZE.validate_python(value.strip()))
+
+
+def size_text(size: int) -> str:
+    """Return a number of bytes as `parse_size` reads it: `1.2 MB` is 1,200,000 bytes."""
+    return ByteSize(size).human_readable(decimal=True, separator=" ")
 
 
 Duration = Annotated[
