@@ -1,4 +1,4 @@
-"""Changes to JSON schemas, applied to a schema and to every schema inside it."""
+"""Changes to JSON schemas: closing them, making them strict for servers and grammars, bounding what fits them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from typing import Any
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions"})
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _SINGLE = frozenset({"items", "additionalProperties"})
+_DEFINITIONS = ("$defs", "definitions")
+
+# They say nothing about what may be written, or servers refuse them. Answers are checked against all of it anyway.
+_NOT_STRICT = frozenset({"default", "title", "examples", "discriminator", "uniqueItems", "$schema"})
+
+_MOST_ITEMS, _LEAST_TEXT = 8, 12
 
 
 def map_schemas(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
@@ -31,3 +37,67 @@ def closed(schema: dict[str, Any]) -> dict[str, Any]:
     if "properties" in schema and "additionalProperties" not in schema and "allOf" not in schema:
         return {**schema, "additionalProperties": False}
     return schema
+
+
+def strict(schema: Any) -> Any:
+    """Return the schema with all properties required, no others allowed, and in the plainest keywords."""
+    return map_schemas(schema, _strict)
+
+
+def _strict(schema: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in schema:  # servers refuse anything next to a reference, except for definitions at the root
+        return {key: part for key, part in schema.items() if key in ("$ref", *_DEFINITIONS)}
+    plain = {key: part for key, part in schema.items() if key not in _NOT_STRICT}
+    if "oneOf" in plain:
+        plain["anyOf"] = plain.pop("oneOf")
+    if "const" in plain:
+        plain["enum"] = [plain.pop("const")]
+    if "properties" in plain and "allOf" not in plain:
+        plain["required"] = list(plain["properties"])
+    return closed(plain)
+
+
+def is_object(schema: Mapping[str, Any]) -> bool:
+    """Return whether the values of a schema are objects, as far as its root says."""
+    return schema.get("type") == "object"
+
+
+def is_open(schema: Any) -> bool:
+    """Return whether an object in the schema has names that are not listed, which a strict schema cannot express."""
+    if isinstance(schema, list):
+        return any(map(is_open, schema))
+    if not isinstance(schema, Mapping):
+        return False
+    if is_object(schema) and schema.get("additionalProperties", True) is not False:
+        return True
+    return any(is_open(part) for part in schema.values())
+
+
+def wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object with one property, `answer`, which fits the given schema."""
+    inner = {key: part for key, part in schema.items() if key not in _DEFINITIONS}
+    definitions = {key: schema[key] for key in _DEFINITIONS if key in schema}
+    return _strict({"type": "object", "properties": {"answer": inner}}) | definitions
+
+
+def bounded(schema: Any, room: int) -> Any:
+    """Return the schema with lists and texts so short that a value has about `room` characters."""
+    if not isinstance(schema, Mapping):
+        return schema
+    short = dict(schema)
+    for key in _DEFINITIONS:
+        if key in short:
+            short[key] = {name: bounded(part, room // 4) for name, part in short[key].items()}
+    if "anyOf" in short:
+        short["anyOf"] = [bounded(part, room) for part in short["anyOf"]]
+    match short.get("type"):
+        case "object" if short.get("properties"):
+            each = room // len(short["properties"])
+            short["properties"] = {name: bounded(part, each) for name, part in short["properties"].items()}
+        case "array":
+            most = max(short.get("minItems", 0), min(short.get("maxItems", _MOST_ITEMS), _MOST_ITEMS))
+            short |= {"maxItems": most, "items": bounded(short.get("items", True), room // max(most, 1))}
+        case "string" if not short.keys() & {"enum", "pattern", "format"}:
+            most = max(short.get("minLength", 0), room, _LEAST_TEXT)
+            short["maxLength"] = min(short.get("maxLength", most), most)
+    return short

@@ -1,4 +1,4 @@
-"""Adapters: how a typed question is put to a model, and how its words become typed values again."""
+"""Adapters: prompts for typed questions, and parsers for the answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 # dspy takes seconds to import, so nothing is imported before its name is used.
-_HOME = {
+_MODULES = {
     "ModelCall": "call_log",
     "OutlinesAdapter": "outlines_adapter",
     "TierMetrics": "metrics",
@@ -39,6 +39,6 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    if name in _MODULES:
+        return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,28 +1,34 @@
-"""The calls that an adapter makes: what each one used and said, told to whoever counts or traces them.
+"""Model calls made by adapters: each is made here or inside `recording`, and reported to those who count or trace.
 
-dspy's adapters return parsed values and nothing else. What a call cost, and whether its answer was cut off, stands in
-dspy's history: every call made inside a block is recorded here from there, whatever other threads ask meanwhile. Where
-dspy's history is switched off (`disable_history`), nothing is known of a call, and nothing is told.
+dspy's adapters return parsed values and nothing else. The cost of a call, and whether its answer was cut off, is in
+dspy's history, so every call inside a block is recorded from there, whatever other threads do meanwhile. Where dspy's
+history is switched off (`disable_history`) nothing is known of a call, and nothing is reported.
 """
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
+import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..models.client import Answer, ModelError, ask
 from ..models.dspy_history import truncated
+from ..models.errors import describe, read_fault
+from ..models.middleware import paced
+from ..models.requests import config_for, request_for
+from .registry import profile_of_adapter
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One call of a model, made by an adapter."""
+    """One model call, made by an adapter."""
 
     step: str
-    """What it was for: tier1, tier2, tier3, retry, answer (the main model's own words) or extraction."""
+    """Its purpose: tier1, tier2, tier3, retry, answer (the main model's own words) or extraction."""
 
     model: str
     messages: tuple[Mapping[str, Any], ...]
@@ -33,37 +39,56 @@ class ModelCall:
     cost_usd: float | None
     seconds: float
     cached: bool = False
-    """Whether the answer was on disk."""
+    """Whether the answer came from a cache."""
 
     others: tuple[str, ...] = ()
-    """Further answers, where several were asked for."""
+    """Further answers, where several were requested."""
+
+    @property
+    def tier(self) -> int:
+        """The tier that the call belongs to. Retries count as tier 3, calls without a tier as tier 1."""
+        return int(self.step[4:]) if self.step.startswith("tier") else 3 if self.step == "retry" else 1
 
 
 Before = Callable[[str, Any], None]
-"""Told the step and the model before a call is made. What it raises refuses the call: a budget that is used up."""
+"""Called with the step and the model before a call. What it raises prevents the call: a budget that is used up."""
 
 After = Callable[[ModelCall], None]
-"""Told each call once it was answered, also when the answer is of no use."""
+"""Called with each answered call, also when the answer is of no use."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Watch:
+class _Watcher:
     before: Before | None
     after: After | None
 
 
-_watches: contextvars.ContextVar[tuple[_Watch, ...]] = contextvars.ContextVar("rlm_adapter_watches", default=())
-_told: contextvars.ContextVar[set[str] | None] = contextvars.ContextVar("rlm_adapter_told", default=None)
+_watchers: contextvars.ContextVar[tuple[_Watcher, ...]] = contextvars.ContextVar("rlm_adapter_watchers", default=())
+_reported: contextvars.ContextVar[set[str] | None] = contextvars.ContextVar("rlm_adapter_reported", default=None)
 
 
 @contextlib.contextmanager
 def watch_calls(after: After | None = None, *, before: Before | None = None) -> Iterator[None]:
-    """Be told of every call that adapters of this package make inside the block; each is told once."""
-    token = _watches.set((*_watches.get(), _Watch(before, after)))
+    """Watch every call that adapters of this package make inside the block; each is reported once."""
+    token = _watchers.set((*_watchers.get(), _Watcher(before, after)))
     try:
         yield
     finally:
-        _watches.reset(token)
+        _watchers.reset(token)
+
+
+def announce(step: str, lm: Any) -> None:
+    """Let watchers prevent a call."""
+    for watcher in _watchers.get():
+        if watcher.before is not None:
+            watcher.before(step, lm)
+
+
+def report(call: ModelCall) -> None:
+    """Report an answered call to watchers."""
+    for watcher in _watchers.get():
+        if watcher.after is not None:
+            watcher.after(call)
 
 
 @dataclass(slots=True)
@@ -75,7 +100,7 @@ class Recording:
 
     @property
     def truncated(self) -> bool:
-        """Whether the last answer was cut off at the limit of its length."""
+        """Whether the last answer was cut off at its token limit."""
         return bool(self.calls) and self.calls[-1].truncated
 
     @property
@@ -90,81 +115,66 @@ class Recording:
 
     @property
     def tokens_in(self) -> int:
-        """Tokens read, over all calls."""
+        """Prompt tokens of all calls."""
         return sum(call.tokens_in for call in self.calls)
 
     @property
     def tokens_out(self) -> int:
-        """Tokens written, over all calls."""
+        """Answer tokens of all calls."""
         return sum(call.tokens_out for call in self.calls)
 
     @property
     def cost_usd(self) -> float | None:
-        """What is known of the cost; None where no call had a price."""
+        """The cost of the calls with a known price; None where no price is known."""
         known = [call.cost_usd for call in self.calls if call.cost_usd is not None]
         return sum(known) if known else None
 
     def by_tier(self) -> dict[int, Recording]:
-        """The calls of each tier, in order. Asking again is tier 3, and what is no tier is the first."""
-        found: dict[int, Recording] = {}
+        """Return the calls of each tier, in the order in which tiers were tried."""
+        tiers: dict[int, Recording] = {}
         for call in self.calls:
-            tier = int(call.step[4:]) if call.step.startswith("tier") else 3 if call.step == "retry" else 1
-            found.setdefault(tier, Recording()).extend(Recording([call], call.seconds))
-        return found
+            tiers.setdefault(call.tier, Recording()).extend(Recording([call], call.seconds))
+        return tiers
 
     def extend(self, other: Recording) -> None:
-        """Take over what another block recorded."""
+        """Add the calls of another recording."""
         self.calls += other.calls
         self.seconds += other.seconds
 
 
 @contextlib.contextmanager
 def recording(step: str, lm: Any, into: Recording | None = None, by: Any = None) -> Iterator[Recording]:
-    """Record the calls made inside the block as `step`, and add them to `into`. Watchers may refuse it beforehand.
+    """Record the calls made inside the block as `step`, and add them to `into`. Watchers may prevent it beforehand.
 
-    `by` is the adapter that is called inside: one that records its calls itself also asks for itself.
+    `by` is the adapter that is called inside: one that records its calls itself also announces them itself.
     """
     from dspy.dsp.utils.settings import settings
 
     from ..models.local.types import seconds_queued
 
-    if not getattr(by, "records_calls", False):
-        ask_watchers(step, lm)
+    if not profile_of_adapter(by).records_calls:
+        announce(step, lm)
     record, listener, began = Recording(), _Listener(), time.monotonic()
-    known = _told.get()
-    told = set() if known is None else known
-    token = _told.set(told)
+    outer = _reported.get()
+    reported = set() if outer is None else outer
+    token = _reported.set(reported)
     try:
-        # dspy writes each call into the history of every module around it. The innermost stays last: dspy looks at it.
+        # dspy writes each call into the history of every calling module. The innermost stays last: dspy looks at it.
         with settings.context(caller_modules=[listener, *(settings.caller_modules or [])]):
             yield record
     finally:
         queued = sum(seconds_queued(entry.get("response")) for entry in listener.history)
         record.seconds = max(0.0, time.monotonic() - began - queued)
-        _told.reset(token)
+        _reported.reset(token)
         for entry in listener.history:
             call = _model_call(step, entry, record.seconds / len(listener.history))
             record.calls.append(call)
-            # Where adapters are nested, the inner one has told this call under its own step.
-            if entry["uuid"] not in told:
-                told.add(entry["uuid"])
-                tell(call)
+            # Where adapters are nested, the inner one has reported this call under its own step.
+            if entry["uuid"] not in reported:
+                reported.add(entry["uuid"])
+                report(call)
         if into is not None:
             into.extend(record)
-
-
-def ask_watchers(step: str, lm: Any) -> None:
-    """Let watchers refuse a call."""
-    for watch in _watches.get():
-        if watch.before is not None:
-            watch.before(step, lm)
-
-
-def tell(call: ModelCall) -> None:
-    """Tell watchers of a call."""
-    for watch in _watches.get():
-        if watch.after is not None:
-            watch.after(call)
 
 
 class _Listener:
@@ -177,7 +187,7 @@ class _Listener:
 def _model_call(step: str, entry: Mapping[str, Any], seconds: float) -> ModelCall:
     usage, response = entry.get("usage") or {}, entry.get("response")
     outputs = entry.get("outputs") or [""]
-    text, *others = (str((one.get("text") if isinstance(one, Mapping) else one) or "") for one in outputs)
+    text, *others = (str((out.get("text") if isinstance(out, Mapping) else out) or "") for out in outputs)
     messages = entry.get("messages") or [{"role": "user", "content": entry.get("prompt")}]
     # In dspy's history, an answer from its cache has used nothing; the answer itself says what it had used at first.
     hit = entry.get("usage") == {} and bool(getattr(getattr(response, "usage", None), "input_tokens", None))
@@ -194,3 +204,96 @@ def _model_call(step: str, entry: Mapping[str, Any], seconds: float) -> ModelCal
         cached=hit or (isinstance(response, Mapping) and response.get("cached") is True),
         others=tuple(others),
     )
+
+
+# Calls that are recorded as they are made ------------------------------------------------------------------------
+
+
+async def call_model(
+    step: str, lm: Any, prompt: str, *, system: str | None, options: Mapping[str, Any], record: Recording
+) -> Answer:
+    """Ask a model once, with the retries of `rlm.models.client`. Raises `ModelError`."""
+    announce(step, lm)
+    began = time.monotonic()
+    answer = await ask(lm, [("user", prompt)], system=system, **options)
+    _record(step, lm, [("user", prompt)], system, answer, time.monotonic() - began, record)
+    return answer
+
+
+async def call_constrained(
+    step: str,
+    lm: Any,
+    prompt: str | Sequence[tuple[str, str]],
+    constraint: Any,
+    system: str | None,
+    options: Mapping[str, Any],
+    record: Recording,
+) -> Answer:
+    """Ask a model that constrains its answer to `constraint`, a type.
+
+    Raises `ModelError`, `ConstraintViolated` and `UnsupportedConstraint`.
+    """
+    from ..models.local.errors import ConstraintViolated, UnsupportedConstraint
+    from ..models.local.types import seconds_queued
+
+    announce(step, lm)
+    began = time.monotonic()
+    turns = [("user", prompt)] if isinstance(prompt, str) else list(prompt)
+    request = request_for(lm.model, turns, system, config_for({**lm.kwargs, **options}))
+    try:
+        response = await lm.acall(request, _outlines_constraint=constraint)
+    except (ConstraintViolated, UnsupportedConstraint):
+        raise
+    except Exception as error:
+        fault = read_fault(error)
+        raise ModelError(fault.kind, describe(fault, lm, 1)) from error
+    usage, cut = response.usage, response.finish_reason == "length"
+    answer = Answer(response.message.text or "", cut, usage.input_tokens or 0, usage.output_tokens or 0)
+    seconds = max(0.0, time.monotonic() - began - seconds_queued(response))
+    _record(step, lm, turns, system, answer, seconds, record)
+    return answer
+
+
+async def call_adapter(
+    step: str,
+    adapter: Any,
+    lm: Any,
+    signature: Any,
+    inputs: dict[str, Any],
+    options: Mapping[str, Any],
+    record: Recording,
+) -> dict[str, Any]:
+    """Return the outputs of a signature from any dspy adapter. Raises `ModelError`, and the adapter's parse errors."""
+    from dspy.utils.exceptions import LMError
+
+    calls = itertools.count()
+
+    def before() -> None:
+        if next(calls):  # `recording` announces the first one
+            announce(step, lm)
+
+    limited = paced(lm, None if profile_of_adapter(adapter).records_calls else before)
+    try:
+        with recording(step, lm, record, by=adapter):
+            return dict((await adapter.acall(limited, dict(options), signature, [], inputs))[0])
+    except LMError as error:
+        fault = read_fault(error)
+        raise ModelError(fault.kind, describe(fault, lm, 1)) from error
+
+
+def _record(
+    step: str,
+    lm: Any,
+    turns: Sequence[tuple[str, str]],
+    system: str | None,
+    answer: Answer,
+    seconds: float,
+    record: Recording,
+) -> None:
+    messages: tuple[Mapping[str, Any], ...] = tuple({"role": role, "content": text} for role, text in turns)
+    if system is not None:
+        messages = ({"role": "system", "content": system}, *messages)
+    used = (answer.tokens_in, answer.tokens_out, answer.cost_usd, seconds, answer.cached)
+    call = ModelCall(step, str(getattr(lm, "model", lm)), messages, answer.text, answer.truncated, *used)
+    record.extend(Recording([call], seconds))
+    report(call)

@@ -1,4 +1,4 @@
-"""Which tier answered how often, by signature and model: the numbers that say whether a model is large enough."""
+"""Counters of the tiers by signature and model, which show whether a model is large enough."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 TIERS = (1, 2, 3)
-_ENOUGH = 5  # answers, before a share of them says anything
+_LEAST_ANSWERS = 5  # before shares mean anything
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class TierCounts:
     tier2_failures: int = 0
     tier3_failures: int = 0
     tier3_skipped: int = 0
-    """Questions to which tier 3 could not be put, such as those for tool calls."""
+    """Questions for which tier 3 has no constraint, such as those for tool calls."""
 
     unanswered: int = 0
     """Questions that no tier answered."""
@@ -39,21 +39,21 @@ class TierCounts:
 
     @property
     def answers(self) -> int:
-        """How many questions were answered, by whichever tier."""
+        """The number of questions that a tier answered."""
         return self.tier1_success + self.tier2_success + self.tier3_success
 
     def add(self, other: TierCounts) -> None:
-        """Count what `other` has counted as well."""
-        for one in fields(self):
-            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+        """Add the counters of `other`."""
+        for counter in fields(self):
+            setattr(self, counter.name, getattr(self, counter.name) + getattr(other, counter.name))
 
-    def of(self, tier: int, what: str) -> Any:
-        """One counter: `of(3, "failures")`."""
-        return getattr(self, f"tier{tier}_{what}")
+    def of(self, tier: int, counter: str) -> Any:
+        """Return one counter: `of(3, "failures")`."""
+        return getattr(self, f"tier{tier}_{counter}")
 
-    def count(self, tier: int, what: str, amount: float = 1) -> None:
+    def count(self, tier: int, counter: str, amount: float = 1) -> None:
         """Add to one counter."""
-        name = f"tier{tier}_{what}"
+        name = f"tier{tier}_{counter}"
         setattr(self, name, getattr(self, name) + amount)
 
 
@@ -87,7 +87,7 @@ class TierMetrics(Mapping[str, Any]):
             counts.count(tier, "tokens_out", tokens_out)
 
     def record_skip(self, signature: str, model: str) -> None:
-        """Count one question to which tier 3 could not be put."""
+        """Count one question for which tier 3 has no constraint."""
         with self._lock:
             self._of(signature, model).tier3_skipped += 1
 
@@ -97,19 +97,19 @@ class TierMetrics(Mapping[str, Any]):
             self._of(signature, model).unanswered += 1
 
     def record_start(self, signature: str, model: str, tier: int) -> None:
-        """Note with which tier this signature begins now."""
+        """Note the tier with which a signature begins now."""
         with self._lock:
             self._start[signature, model] = tier
 
     def counts(self, signature: str, model: str) -> TierCounts:
-        """A copy of the counters of one signature on one model."""
+        """Return a copy of the counters of one signature on one model."""
         with self._lock:
-            made = TierCounts()
-            made.add(self._counts.get((signature, model), made))
-            return made
+            copied = TierCounts()
+            copied.add(self._counts.get((signature, model), copied))
+            return copied
 
     def reset(self) -> None:
-        """Start again from nothing."""
+        """Set all counters to zero."""
         with self._lock:
             self._counts.clear()
             self._start.clear()
@@ -130,11 +130,11 @@ class TierMetrics(Mapping[str, Any]):
         return self._grouped(1)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain JSON values."""
+        """Return all counters as plain JSON values."""
         return {**self._total(), "by_signature": self.by_signature, "by_model": self.by_model}
 
     def summary(self) -> str:
-        """A line for each signature, then what to do about it, if anything."""
+        """Return a line for each signature, then advice."""
         return summary_of(self.by_signature)
 
     def __getitem__(self, name: str) -> Any:
@@ -168,37 +168,37 @@ class TierMetrics(Mapping[str, Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            return {"counts": {key: asdict(one) for key, one in self._counts.items()}, "start": dict(self._start)}
+            return {"counts": {key: asdict(counts) for key, counts in self._counts.items()}, "start": dict(self._start)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._lock = threading.Lock()
-        self._counts = {key: TierCounts(**one) for key, one in state["counts"].items()}
+        self._counts = {key: TierCounts(**counts) for key, counts in state["counts"].items()}
         self._start = state["start"]
 
 
 def summary_of(by_signature: Mapping[str, Mapping[str, Any]]) -> str:
-    """Counters by signature, as `TierMetrics.by_signature` has them, for people."""
+    """Return counters by signature, as `TierMetrics.by_signature` has them, as text."""
     lines, advice = [], []
     for name, counts in by_signature.items():
         answers = sum(counts[f"tier{tier}_success"] for tier in TIERS)
         tried = answers + counts["unanswered"]
         shares = {tier: counts[f"tier{tier}_success"] / tried if tried else 0.0 for tier in TIERS}
-        told = ", ".join(f"tier {tier} {shares[tier]:.0%}" for tier in TIERS)
+        by_tier = ", ".join(f"tier {tier} {shares[tier]:.0%}" for tier in TIERS)
         seconds = sum(counts[f"tier{tier}_seconds"] for tier in TIERS)
         tokens = sum(counts[f"tier{tier}_tokens_{way}"] for tier in TIERS for way in ("in", "out"))
         begins = f", begins at tier {counts['start_tier']}" if counts["start_tier"] > 1 else ""
-        lines.append(f"{name}: {answers} of {tried} answered ({told}){begins}; {seconds:.1f} s, {tokens:,} tokens")
-        if tried >= _ENOUGH:
+        lines.append(f"{name}: {answers} of {tried} answered ({by_tier}){begins}; {seconds:.1f} s, {tokens:,} tokens")
+        if tried >= _LEAST_ANSWERS:
             advice += _advice(name, shares, counts)
     return "\n".join([*lines, *advice])
 
 
 def _advice(name: str, shares: Mapping[int, float], counts: Mapping[str, Any]) -> list[str]:
-    found = []
-    if shares[3] >= 0.25 and counts["start_tier"] < 3:  # where it begins there, that says nothing
-        found.append(f"tier 3 answered {shares[3]:.0%} of {name}: use a larger model")
+    advice = []
+    if shares[3] >= 0.25 and counts["start_tier"] < 3:  # a signature that begins there always ends there
+        advice.append(f"tier 3 answered {shares[3]:.0%} of {name}: use a larger model")
     elif shares[2] >= 0.5 and counts["start_tier"] < 2:
-        found.append(f"tier 2 answered {shares[2]:.0%} of {name}: begin there, with OutlinesAdapter(tiers=(2, 3))")
+        advice.append(f"tier 2 answered {shares[2]:.0%} of {name}: begin there, with OutlinesAdapter(tiers=(2, 3))")
     if counts["unanswered"]:
-        found.append(f"no tier answered {counts['unanswered']} of {name}: raise max_tokens or use a larger model")
-    return found
+        advice.append(f"no tier answered {counts['unanswered']} of {name}: raise max_tokens or use a larger model")
+    return advice

@@ -1,6 +1,6 @@
-"""What an answer has to be: its JSON schema, how a model can be held to it, and how its text becomes typed values.
+"""Targets: the JSON schema of an answer, the constraint for a model, and the way from its text to typed values.
 
-A target is made once for a signature, a type, a JSON schema or a list of choices, and kept.
+A target is built once for a signature, a type, a JSON schema or a list of choices, and cached.
 """
 
 from __future__ import annotations
@@ -14,48 +14,48 @@ from typing import Any, Literal
 from pydantic import ConfigDict, TypeAdapter, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
+from .. import json_schema
 from ..extraction import ParseError, Schema, parse
 from ..runaway import runaway_problems, to_float
-from ..signatures import Field, Problem, Signature, SignatureError
+from ..signatures import Field, Problem, Signature, SignatureError, fields
 from ..signatures.fields import allow_shadowing
 from ..signatures.type_names import describe
 from ..signatures.validation import check
-from .choices import Bare, bare_of
-from .strict_schema import Accepted, Strict, closed, is_object, wrapped
+from .choices import BareAnswer, bare_answer
 
 Checked = tuple[Any, Sequence[Problem]]
-"""A typed value, and what is wrong with it; where something is, there is no value."""
+"""A typed value and its problems; where there are problems, there is no value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What an answer has to be."""
+    """The form of an answer."""
 
     label: str
     schema: Schema
-    """What is accepted."""
+    """The schema of the values that are accepted."""
 
     strict: Mapping[str, Any]
-    """The schema that a model is held to: every field asked for, no others."""
+    """The schema that a model is constrained to: every property required, no others."""
 
     constraint: Any
-    """What a local model is held to, as JSON: a type or a schema."""
+    """The constraint of a local model, as JSON: a type or a schema."""
 
     check: Callable[[Any], Checked]
-    words: str
+    instructions: str
     """What to write, for a prompt."""
 
-    bare: Bare | None = None
+    bare: BareAnswer | None = None
     fields: tuple[str, ...] = ()
-    """The outputs, where the target is a signature's."""
+    """The outputs, where the target is that of a signature."""
 
     @property
     def object_schema(self) -> Mapping[str, Any]:
-        """The strict schema for servers that take only objects: anything else is wrapped in one, as its `answer`."""
-        return self.strict if is_object(self.strict) else wrapped(self.strict)
+        """The strict schema for servers that accept only objects: anything else becomes the `answer` of one."""
+        return self.strict if json_schema.is_object(self.strict) else json_schema.wrapped(self.strict)
 
     def read(self, text: str) -> Any:
-        """The value of an answer that was held to the target; nothing is mended. Raises `ParseError`."""
+        """Return the value of a constrained answer; nothing is repaired. Raises `ParseError`."""
         bare = self.bare.read(text) if self.bare is not None else None
         try:
             value = json.loads(text if bare is None else bare, parse_float=to_float)
@@ -64,8 +64,8 @@ class Target:
         return self.typed(self._as_outputs(value) if bare is not None else value)
 
     def read_object(self, text: str) -> Any:
-        """As `read`, for an answer to `object_schema`."""
-        if is_object(self.strict):
+        """Return the value of an answer to `object_schema`. Raises `ParseError`."""
+        if json_schema.is_object(self.strict):
             return self.read(text)
         try:
             value = json.loads(text, parse_float=to_float)["answer"]
@@ -74,115 +74,136 @@ class Target:
         return self.typed(value)
 
     def find(self, text: str, *, truncated: bool = False) -> Any:
-        """The value in an answer that was not held to anything. Raises `ParseError`."""
+        """Return the value in an unconstrained answer. Raises `ParseError`."""
         return self.typed(parse(self.as_json(text), self.schema, truncated=truncated))
 
     def as_json(self, text: str) -> str:
-        """The text itself, or the JSON that it stands for where the answer came bare."""
+        """Return the text itself, or the JSON for an answer without JSON around it."""
         bare = self.bare.find(text) if self.bare is not None else None
         return text if bare is None else json.dumps(self._as_outputs(json.loads(bare)))
 
     def typed(self, value: Any) -> Any:
-        """The typed value of plain JSON. Raises `ParseError` with every problem."""
+        """Return the typed value of plain JSON. Raises `ParseError` with every problem."""
         problems: Sequence[Problem] = self.schema.problems(value) or runaway_problems(value)
         if not problems:
-            made, problems = self.check(value)
+            typed, problems = self.check(value)
             if not problems:
-                return made
-        told = "; ".join(str(one) for one in problems[:3])
-        raise ParseError("invalid", f"the answer does not fit: {told}", best=value, problems=tuple(problems))
+                return typed
+        summary = "; ".join(map(str, problems[:3]))
+        raise ParseError("invalid", f"the answer does not fit: {summary}", best=value, problems=tuple(problems))
 
     def rejection(self, value: Any) -> Sequence[Problem]:
-        """What the type refuses in a value that the schema accepts."""
+        """Return the problems that the type has with a value which the schema accepts."""
         return self.check(value)[1]
 
     def _as_outputs(self, value: Any) -> Any:
         return {self.fields[0]: value} if self.fields else value
 
 
-# Of signatures ---------------------------------------------------------------------------------------------------
+class _Accepted(fields.Schema):
+    """Schemas of what is accepted: a set may be written with repeats, and is read as a set."""
+
+    def set_schema(self, schema: Any) -> dict[str, Any]:
+        """Return the schema of a list."""
+        return {key: part for key, part in super().set_schema(schema).items() if key != "uniqueItems"}
+
+    def frozenset_schema(self, schema: Any) -> dict[str, Any]:
+        """Return the schema of a list."""
+        return {key: part for key, part in super().frozenset_schema(schema).items() if key != "uniqueItems"}
+
+
+class _Strict(fields.Schema):
+    """Schemas for constrained models: a `Decimal` is a number there, and not any text as well."""
+
+    def decimal_schema(self, schema: Any) -> dict[str, Any]:
+        """Return the schema of the number alone."""
+        number: dict[str, Any] = super().decimal_schema(schema)["anyOf"][0]
+        return number
+
+
+# Targets of signatures -------------------------------------------------------------------------------------------
 
 
 class NoTarget(Exception):
-    """The outputs cannot be held to anything; the message says why."""
+    """The outputs have no fixed form; the message says why."""
 
 
 @functools.lru_cache(maxsize=512)
 def target_of_signature(signature: Any) -> Target:
-    """The target of a `dspy.Signature` class: its outputs, together, as one model. Raises `NoTarget`."""
+    """Return the target of a `dspy.Signature` class: its outputs together, as one model. Raises `NoTarget`."""
     from dspy.adapters.types import Reasoning, ToolCalls
 
     if any(field.annotation == ToolCalls for field in signature.output_fields.values()):
         raise NoTarget("tool calls have no fixed form")
     try:
         whole = Signature.of(signature)
-        # dspy writes its reasoning as text, and makes its own type of it afterwards.
+        # dspy writes its reasoning as text, and converts it to its own type afterwards.
         plain = tuple(Field(f.name, str, f.description) if f.type is Reasoning else f for f in whole.outputs)
         outputs = Signature(whole.name, whole.instructions, (), plain)
-        schema, strict = _schema_of(outputs, Accepted), _schema_of(outputs, Strict)
+        accepted, strict = _schema_of(outputs, _Accepted), _schema_of(outputs, _Strict)
     except (SignatureError, ValueError) as error:
         raise NoTarget(str(error)) from error
     adapter: TypeAdapter[Any] = TypeAdapter(outputs.output_model)
     reasoning = [field.name for field in whole.outputs if field.type is Reasoning]
 
     def checked(value: Any) -> Checked:
-        made, problems = check(adapter, value)
-        if made is None:
+        model, problems = check(adapter, value)
+        if model is None:
             return None, problems
-        values = {field.name: getattr(made, field.name) for field in outputs.outputs}
+        values = {field.name: getattr(model, field.name) for field in outputs.outputs}
         return {**values, **{name: Reasoning(content=values[name]) for name in reasoning}}, ()
 
     return Target(
         label=label_of(signature),
-        schema=Schema(schema),
-        strict=closed(strict),
-        constraint=_asked_for(outputs),
+        schema=Schema(accepted),
+        strict=json_schema.strict(strict),
+        constraint=_required_outputs(outputs),
         check=checked,
-        words=f"a JSON object with {_listed(outputs.outputs)}",
-        bare=bare_of(outputs.outputs[0].type) if len(outputs.outputs) == 1 else None,
+        instructions=f"a JSON object with {_listed(outputs.outputs)}",
+        bare=bare_answer(outputs.outputs[0].type) if len(outputs.outputs) == 1 else None,
         fields=tuple(field.name for field in outputs.outputs),
     )
 
 
 def _schema_of(outputs: Signature, generator: type[GenerateJsonSchema]) -> dict[str, Any]:
     schema = outputs.output_model.model_json_schema(schema_generator=generator)
-    return {key: part for key, part in schema.items() if key != "description"}  # the instructions, told elsewhere
+    return {key: part for key, part in schema.items() if key != "description"}  # the instructions are in the prompt
 
 
 def label_of(signature: Any) -> str:
-    """The name of a signature; those written as text have none, so their fields are it."""
+    """Return the name of a signature; one that is written as text is named by its fields."""
     name = str(signature.__name__)
     if name != "StringSignature":
         return name
     outputs = [
-        field if kind.annotation is str else f"{field}: {describe_type(kind.annotation)}"
-        for field, kind in signature.output_fields.items()
+        name if field.annotation is str else f"{name}: {describe_type(field.annotation)}"
+        for name, field in signature.output_fields.items()
     ]
     return f"{', '.join(signature.input_fields)} -> {', '.join(outputs)}"
 
 
-def _asked_for(signature: Signature) -> Any:
-    """One model of all outputs. Every field is asked for: a model that may leave one out leaves it out."""
-    made: dict[str, Any] = {field.name: (field.type, ...) for field in signature.outputs}
+def _required_outputs(signature: Signature) -> Any:
+    """Return a model of all outputs, each required: a language model that may leave a field out does."""
+    required: dict[str, Any] = {field.name: (field.type, ...) for field in signature.outputs}
     with allow_shadowing():
         config = ConfigDict(extra="forbid", protected_namespaces=())
-        return create_model(f"{signature.name}Outputs", __config__=config, **made)
+        return create_model(f"{signature.name}Outputs", __config__=config, **required)
 
 
-def _listed(fields: Sequence[Field]) -> str:
-    named = ", ".join(f"`{field.name}` ({field.type_text})" for field in fields)
-    return f"the fields {named}, in this order" if len(fields) > 1 else f"the field {named}"
+def _listed(outputs: Sequence[Field]) -> str:
+    named = ", ".join(f"`{field.name}` ({field.type_text})" for field in outputs)
+    return f"the fields {named}, in this order" if len(outputs) > 1 else f"the field {named}"
 
 
-# Of types --------------------------------------------------------------------------------------------------------
+# Targets of types ------------------------------------------------------------------------------------------------
 
 
 def target_of(output_type: Any) -> Target:
-    """The target of a Python type, of a JSON schema (a dict) or of choices (a list)."""
+    """Return the target of a Python type, of a JSON schema (a dict) or of choices (a list)."""
     if isinstance(output_type, Mapping):
         return _of_schema(json.dumps(output_type, sort_keys=False))
     if isinstance(output_type, list | tuple):
-        if not output_type or not all(isinstance(one, str | int | float) for one in output_type):
+        if not output_type or not all(isinstance(choice, str | int | float) for choice in output_type):
             raise TypeError(f"choices are texts or numbers, at least one of them, not {output_type!r:.100}")
         return _of_type(Literal[tuple(output_type)])
     try:
@@ -192,55 +213,55 @@ def target_of(output_type: Any) -> Target:
 
 
 def describe_type(output_type: Any) -> str:
-    """A type or choices in words, as the label of a target."""
+    """Return a type or choices in words, as the label of a target."""
     return describe(Literal[tuple(output_type)] if isinstance(output_type, list | tuple) else output_type)
 
 
-def _is_hashable(kind: Any) -> bool:
+def _is_hashable(output_type: Any) -> bool:
     try:
-        hash(kind)
+        hash(output_type)
     except TypeError:  # a type may be annotated with anything
         return False
     return True
 
 
 @functools.lru_cache(maxsize=512)
-def _of_type(kind: Any) -> Target:
+def _of_type(output_type: Any) -> Target:
     from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
     try:
-        adapter = TypeAdapter(kind)
-        schema = adapter.json_schema(schema_generator=Accepted)
-        strict = adapter.json_schema(schema_generator=Strict)
+        adapter = TypeAdapter(output_type)
+        accepted = adapter.json_schema(schema_generator=_Accepted)
+        strict = adapter.json_schema(schema_generator=_Strict)
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
         raise TypeError(str(error).splitlines()[0]) from error
-    bare, words = bare_of(kind), describe(kind)
+    bare, name = bare_answer(output_type), describe(output_type)
 
     def checked(value: Any) -> Checked:
         return check(adapter, value)
 
-    told = bare.words if bare is not None else _asked_in_words(words, strict)
-    return Target(words, Schema(schema), closed(strict), kind, checked, told, bare)
+    instructions = bare.instructions if bare is not None else _instructions(name, strict)
+    return Target(name, Schema(accepted), json_schema.strict(strict), output_type, checked, instructions, bare)
 
 
 @functools.lru_cache(maxsize=512)
 def _of_schema(text: str) -> Target:
     schema = json.loads(text)
-    strict = closed(schema)
-    told = f"JSON that fits this schema: {text}"
-    return Target(str(schema.get("title") or "JSON"), Schema(schema), strict, strict, lambda value: (value, ()), told)
+    strict, label = json_schema.strict(schema), str(schema.get("title") or "JSON")
+    instructions = f"JSON that fits this schema: {text}"
+    return Target(label, Schema(schema), strict, strict, lambda value: (value, ()), instructions)
 
 
 _SCALARS = {"integer": "one whole number in digits", "number": "one number in digits", "boolean": "true or false"}
 _BOUNDS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
 
 
-def _asked_in_words(words: str, schema: Mapping[str, Any]) -> str:
-    """What to write. The schema is shown where the words for a type leave something open."""
+def _instructions(name: str, schema: Mapping[str, Any]) -> str:
+    """Return what to write. The schema is shown where the name of the type leaves something open."""
     kind = schema.get("type")
     if kind in _SCALARS:
-        bounds = [f", {_BOUNDS[name]} {schema[name]}" for name in _BOUNDS if name in schema]
+        bounds = [f", {_BOUNDS[key]} {schema[key]}" for key in _BOUNDS if key in schema]
         return f"{_SCALARS[kind]}{''.join(bounds)}, and nothing else"
     if kind == "string":
-        return f"JSON: {words}"
-    return f"JSON: {words}\nThe JSON schema: {json.dumps(schema, ensure_ascii=False)}"
+        return f"JSON: {name}"
+    return f"JSON: {name}\nThe JSON schema: {json.dumps(schema, ensure_ascii=False)}"

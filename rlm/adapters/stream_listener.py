@@ -1,4 +1,4 @@
-"""Listening to one field of an `OutlinesAdapter`: dspy's listener knows adapters by the names of their classes."""
+"""A stream listener for fields of an `OutlinesAdapter`; dspy's own knows adapters by the names of their classes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dspy.streaming.streaming_listener import StreamListener as DspyStreamListen
 
 
 class StreamListener(DspyStreamListener):  # type: ignore[misc]
-    """dspy's listener, for answers in chat markers: tier 1. What it has passed on is never asked for again."""
+    """dspy's listener, for answers in chat markers (tier 1). What it has emitted is never requested again."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -1,7 +1,7 @@
-"""Structured output of models that run elsewhere: which way of asking for it works is found out once and remembered.
+"""Structured output of remote models: which way of requesting it works is tried once per model and remembered.
 
-There is no list of servers to trust: what LiteLLM says of an unknown server is only that it is unknown, and some
-servers take the schema and ignore it. So each way is tried, and the answer is checked.
+No list of servers can be trusted: LiteLLM only knows that an unknown server is unknown, and some servers accept the
+schema and ignore it. So each way is tried, and the answer is checked.
 """
 
 from __future__ import annotations
@@ -13,34 +13,33 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..extraction import ParseError, Reply
+from ..json_schema import is_open
 from ..models.client import ModelError
 from .call_log import Recording
 from .output_spec import Target
-from .strict_schema import is_open
-from .tiers import HeldTier
+from .tiers import StrictTier
 
-_Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
 _Key = tuple[str, str, Any]
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to hand a JSON schema to a server."""
+    """One way to pass a JSON schema to a server."""
 
     name: str
-    ask: _Ask
+    request: Callable[[Mapping[str, Any]], dict[str, Any]]
 
-    def keywords(self, schema: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """What to call a model with, next to what the call is `given` already."""
-        made = self.ask(schema)
-        if "extra_body" in made:
-            made["extra_body"] = {**(given.get("extra_body") or {}), **made["extra_body"]}
-        return made
+    def keywords(self, schema: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the keywords for a call, next to the `others` that it has already."""
+        keywords = self.request(schema)
+        if "extra_body" in keywords:
+            keywords["extra_body"] = {**(others.get("extra_body") or {}), **keywords["extra_body"]}
+        return keywords
 
 
 def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    # Strict is a promise that only closed objects can keep, and servers refuse it for others.
+    # Servers refuse `strict` for schemas with open objects.
     inner = {"name": "answer", "schema": dict(schema), "strict": not is_open(schema)}
     return {"response_format": {"type": "json_schema", "json_schema": inner}}
 
@@ -52,94 +51,94 @@ WAYS = (
 )
 
 
-class Memory:
-    """What is known of models: how often each way has worked and failed. Safe under threads."""
+class WayMemory:
+    """How often each way has worked and failed with each model. Safe under threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._seen: dict[_Key, dict[str, list[int]]] = {}
+        self._counts: dict[_Key, dict[str, list[int]]] = {}
         self._refused: dict[tuple[_Key, str], set[str]] = {}
 
-    def ways(self, lm: Any, about: str = "") -> list[Way]:
-        """The ways worth trying with this model: the one that works, or all that have not been tried.
+    def ways(self, lm: Any, schema: str = "") -> list[Way]:
+        """Return the ways worth trying with a model: the one that works, or all that have not been tried.
 
-        `about` is the schema: what was refused with this very one is not tried again.
+        A way that was refused with this very schema is left out.
         """
         key = _key(lm)
         with self._lock:
-            seen = self._seen.get(key, {})
-            open_ways = [way for way in WAYS if about not in self._refused.get((key, way.name), ())]
-            worked = [way for way in open_ways if _is_good(seen.get(way.name))]
-            tried = set(seen)
-        return worked or [way for way in _possible(lm) if way in open_ways and way.name not in tried]
+            counts = self._counts.get(key, {})
+            allowed = [way for way in WAYS if schema not in self._refused.get((key, way.name), ())]
+            working = [way for way in allowed if _works(counts.get(way.name))]
+            tried = set(counts)
+        return working or [way for way in _possible(lm) if way in allowed and way.name not in tried]
 
     def worked(self, lm: Any, way: Way) -> None:
-        """The answer was what was asked for."""
+        """Note that the answer fitted the schema."""
         self._count(lm, way, 0)
 
     def failed(self, lm: Any, way: Way) -> None:
-        """The server took the request, and did not do what it says."""
+        """Note that the server accepted the request, and that the answer did not fit."""
         self._count(lm, way, 1)
 
-    def refused(self, lm: Any, way: Way, about: str) -> None:
-        """The server refused the request. It may have been this schema; with a second one, it is the way of asking."""
+    def refused(self, lm: Any, way: Way, schema: str) -> None:
+        """Note that the server refused the request: because of the schema, or of the way if it refuses two schemas."""
         with self._lock:
             schemas = self._refused.setdefault((_key(lm), way.name), set())
-            schemas.add(about)
+            schemas.add(schema)
             several = len(schemas) > 1
         if several:
             self._count(lm, way, 1)
 
     def known(self, lm: Any) -> str | None:
-        """The way that works with this model, if one is known to."""
+        """Return the name of the way that works with a model, if one is known."""
         with self._lock:
-            seen = self._seen.get(_key(lm), {})
-            return next((way.name for way in WAYS if _is_good(seen.get(way.name))), None)
+            counts = self._counts.get(_key(lm), {})
+            return next((way.name for way in WAYS if _works(counts.get(way.name))), None)
 
     def forget(self) -> None:
-        """Start again from nothing."""
+        """Forget all models."""
         with self._lock:
-            self._seen.clear()
+            self._counts.clear()
             self._refused.clear()
 
     def _count(self, lm: Any, way: Way, which: int) -> None:
         with self._lock:
-            self._seen.setdefault(_key(lm), {}).setdefault(way.name, [0, 0])[which] += 1
+            self._counts.setdefault(_key(lm), {}).setdefault(way.name, [0, 0])[which] += 1
 
 
-memory = Memory()
+memory = WayMemory()
 
 
-def _is_good(counts: list[int] | None) -> bool:
-    """A model may write what fits by luck, and a good server may fail once: the majority says."""
+def _works(counts: list[int] | None) -> bool:
+    """Decide by majority: a model may write what fits by chance, and a good server may fail once."""
     return counts is not None and counts[0] > counts[1]
 
 
 def _possible(lm: Any) -> tuple[Way, ...]:
-    """All ways for a server; an engine in this process says itself whether it takes a schema."""
+    """Return all ways for a server; an engine of this process says itself whether it takes a schema."""
     if isinstance(getattr(lm, "engine", None), str):
         return WAYS
     return WAYS[:1] if getattr(lm, "supports_response_schema", False) else ()
 
 
 def _key(lm: Any) -> _Key:
-    given = getattr(lm, "kwargs", None) or {}
+    settings = getattr(lm, "kwargs", None) or {}
     engine = getattr(lm, "engine", None)
-    where = str(given.get("api_base") or given.get("base_url") or "")
-    # An engine of this process is remembered for as long as it lives, and not kept alive for it.
-    made_by = engine if engine is None or isinstance(engine, str) else weakref.ref(engine)
-    return str(getattr(lm, "model", "")), where, made_by
+    address = str(settings.get("api_base") or settings.get("base_url") or "")
+    # An engine of this process is remembered for as long as it lives, and not kept alive by that.
+    reference = engine if engine is None or isinstance(engine, str) else weakref.ref(engine)
+    return str(getattr(lm, "model", "")), address, reference
 
 
-class StructuredTier(HeldTier):
-    """Tier 3 for a model whose server holds it to a schema."""
+class StructuredTier(StrictTier):
+    """Tier 3 for a model whose server constrains its answer to a schema."""
 
     def __init__(self, like: Any, way: Way) -> None:
         super().__init__(like)
         self._way = way
 
-    def held_by(self, target: Target, lm_kwargs: dict[str, Any]) -> None:
-        """By the server's own means."""
+    def constrain(self, target: Target, lm_kwargs: dict[str, Any]) -> None:
+        """Request structured output from the server."""
         lm_kwargs.update(self._way.keywords(target.object_schema, lm_kwargs))
 
 
@@ -149,43 +148,42 @@ async def by_server(
     otherwise: Callable[[Reply | None], Awaitable[T]],
     record: Recording,
     *,
-    about: str = "",
-    last: Reply | None = None,
-    seen: Callable[[], bool] = lambda: False,
+    schema: str = "",
+    refused: Reply | None = None,
+    emitted: Callable[[], bool] = lambda: False,
 ) -> T:
-    """What `ask` gives for the first way that works; where none does, what `otherwise` makes of the last answer.
+    """Return what `ask` gives for the first way that works, or what `otherwise` makes of the last refused answer.
 
-    `record` has the calls that `ask` makes, `about` names the schema. An answer that was cut off, or that somebody has
-    `seen`, ends it.
+    `record` has the calls that `ask` makes. An answer that was cut off, or emitted to a stream, ends the attempts.
     """
     from dspy.utils.exceptions import AdapterParseError, LMError
 
-    unknown: list[Way] = []
-    for way in memory.ways(lm, about):
+    rejected: list[Way] = []
+    for way in memory.ways(lm, schema):
         try:
             value = await ask(way)
         except (AdapterParseError, ParseError):
-            if record.truncated or seen():
+            if record.truncated or emitted():
                 raise
             memory.failed(lm, way)
-            last = Reply(record.text)
+            refused = Reply(record.text)
         except (LMError, ModelError) as error:
-            if not _refuses(error):
+            if not _rejects_request(error):
                 raise
-            unknown.append(way)
+            rejected.append(way)
         else:
             memory.worked(lm, way)
             break
     else:
-        value = await otherwise(last)
-    # Only now is it sure that the server refused the way of asking or the schema, and not the question.
-    for way in unknown:
-        memory.refused(lm, way, about)
+        value = await otherwise(refused)
+    # Only now is it certain that the server rejected the way or the schema, and not the question.
+    for way in rejected:
+        memory.refused(lm, way, schema)
     return value
 
 
-def _refuses(error: Exception) -> bool:
-    """Whether the error says that this way of asking is not known, and nothing else is wrong."""
+def _rejects_request(error: Exception) -> bool:
+    """Return whether the error is about the form of the request, and nothing else is wrong."""
     from dspy.utils.exceptions import (
         ContextWindowExceededError,
         LMInvalidRequestError,

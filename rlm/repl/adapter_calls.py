@@ -63,15 +63,14 @@ async def _asked(
     """What the adapter made of it, if it could; and the last answer, with what all calls used together."""
     from dspy.utils.exceptions import AdapterParseError
 
-    from ..adapters.call_log import ModelCall, Recording, watch_calls
-    from ..adapters.requests import by_adapter
+    from ..adapters.call_log import ModelCall, Recording, call_adapter, watch_calls
     from ..adapters.two_step.errors import TwoStepError
 
     record, values = Recording(), None
     calls: list[ModelCall] = []
     try:
         with watch_calls(calls.append):
-            values = await by_adapter("step", adapter, lm, signature, given, options, record)
+            values = await call_adapter("step", adapter, lm, signature, given, options, record)
     except AdapterParseError:
         pass
     except TwoStepError as error:

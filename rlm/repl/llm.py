@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..adapters.metrics import TierMetrics
+from ..adapters.registry import profile_of_adapter
 from ..budgets import Ledger
 from ..events import Emitter, ModelAnswered, ModelAsked, ModelFailed
 from ..extraction.prompt import extraction_schema
@@ -61,7 +62,7 @@ async def next_reply(
     adapter that lets a model use its own words has nothing to add.
     """
     system, manner = system or conversation.system, manner_of(lm)
-    if adapter is None or manner.brief or getattr(adapter, "own_words", False):
+    if adapter is None or manner.brief or profile_of_adapter(adapter).free_text:
         turns = [(turn.role, turn.text) for turn in conversation.turns]
         return await ask(lm, turns, system=system, **{**manner.settings(conversation), **options})
     from .adapter_calls import next_step
@@ -176,14 +177,13 @@ class Asker:
             return await extracted(self.adapter, model, signature, prompt)
 
     async def _read_off(self, conversation: Conversation, schema: Mapping[str, Any]) -> Answer:
-        from ..adapters.call_log import Recording
-        from ..adapters.requests import constrained
+        from ..adapters.call_log import Recording, call_constrained
 
         *before, last = ((turn.role, turn.text) for turn in conversation.turns)
         wanted = ", ".join(f'"{name}": ...' for name in schema["required"])
         turns = [*before, (last[0], f"{last[1]}\n\n{READ_OFF.format(wanted=wanted)}")]
         record = Recording()
-        answer = await constrained("tier3", self.main_model, turns, schema, conversation.system, {}, record)
+        answer = await call_constrained("tier3", self.main_model, turns, schema, conversation.system, {}, record)
         self._count_held(EXTRACTION, record.seconds, answer, success=not answer.truncated)
         return answer
 

@@ -1,4 +1,4 @@
-"""The second step's signature, `text -> <outputs>`: which extractor serves, what goes into it, what may come out."""
+"""Extractors, the predictors of the second step (`text -> <outputs>`): their signatures, examples and checks."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from ..output_spec import NoTarget, target_of_signature
 from .prompt import in_words, text
 
 Outputs = tuple[tuple[str, Any, str, str], ...]
-"""Of each output the name, type, bounds and description."""
+"""The name, type, bounds and description of each output."""
 
-Kept = tuple[tuple[Outputs, Any], ...]
-"""Extractors, each with the outputs that it was made for."""
+Extractors = tuple[tuple[Outputs, Any], ...]
+"""Extractors, each with its outputs."""
 
 Pairs = tuple[tuple[Any, Any], ...]
-"""Predictors, each with the extractor that is its own."""
+"""Predictors, each with its own extractor."""
 
-# A type's own validators had their say when the text was read; a finished value is not what they are made for.
+# A type's own validators ran when the text was parsed; they may not accept a finished value.
 _BY_VALIDATORS = ("value_error", "assertion_error")
 
 
 def extractor_signature(signature: Any) -> Any:
-    """`text -> <outputs>`, with the types and descriptions that the outputs have."""
+    """Return the signature `text -> <outputs>`, with the types and descriptions of the outputs."""
     outputs = {name: (field.annotation, field) for name, field in signature.output_fields.items()}
     named = ", ".join(f"`{name}`" for name in outputs)
-    given = next(name for name in ("text", "answer_text", "text_of_the_answer") if name not in outputs)
-    fields = {given: (str, InputField(desc="the answer to extract from")), **outputs}
+    text_field = next(name for name in ("text", "answer_text", "text_of_the_answer") if name not in outputs)
+    fields = {text_field: (str, InputField(desc="the answer to extract from")), **outputs}
     return make_signature(fields, text("extract").substitute(fields=named), "Extract")
 
 
 @functools.lru_cache(maxsize=512)
-def passing_signature(signature: Any) -> Any:
-    """As `extractor_signature`, for an extractor that nobody keeps: made once, so that its schema is compiled once."""
+def _cached_signature(signature: Any) -> Any:
+    """Return the signature of an extractor for one call: cached, so that its schema is compiled once."""
     return extractor_signature(signature)
 
 
 def outputs_of(signature: Any) -> Outputs:
-    """What makes an extractor the right one: the names, types and descriptions of the outputs.
+    """Return what an extractor is chosen by: the names, types and descriptions of the outputs.
 
-    Types are compared as themselves: two classes may have one name.
+    Types are compared by identity: two classes may have one name.
     """
     return tuple(
         (name, field.annotation, str(field.metadata), str((field.json_schema_extra or {}).get("desc", "")))
@@ -57,22 +57,22 @@ def outputs_of(signature: Any) -> Outputs:
     )
 
 
-def serving(signature: Any, pairs: Pairs, kept: Kept) -> Any:
-    """The caller's own extractor, else the one that is kept for these outputs, else one for this call."""
-    found = callers_own(signature, pairs) or kept_for(signature, kept)
-    return found or Predict(passing_signature(signature))
+def extractor_for(signature: Any, pairs: Pairs, extractors: Extractors) -> Any:
+    """Return the extractor of the calling predictor, else the registered one for these outputs, else a new one."""
+    extractor = _of_caller(signature, pairs) or registered(signature, extractors)
+    return extractor or Predict(_cached_signature(signature))
 
 
-def kept_for(signature: Any, kept: Kept) -> Any:
-    """The extractor that is kept for these outputs; None where there is none."""
+def registered(signature: Any, extractors: Extractors) -> Any:
+    """Return the registered extractor for these outputs, or None."""
     wanted = outputs_of(signature)
-    return next((extractor for outputs, extractor in kept if outputs == wanted), None)
+    return next((extractor for outputs, extractor in extractors if outputs == wanted), None)
 
 
-def callers_own(signature: Any, pairs: Pairs) -> Any:
-    """The extractor of the predictor that is calling; None where it has none, or none for these outputs."""
-    around = dspy_settings.caller_modules
-    caller = around[-1] if around else None
+def _of_caller(signature: Any, pairs: Pairs) -> Any:
+    """Return the extractor of the predictor that is calling; None if it has none for these outputs."""
+    callers = dspy_settings.caller_modules
+    caller = callers[-1] if callers else None
     if caller is None or not pairs:
         return None
     same = [extractor for predictor, extractor in pairs if predictor is caller]
@@ -80,59 +80,58 @@ def callers_own(signature: Any, pairs: Pairs) -> Any:
     stage = getattr(caller, "stage", None)
     like = [extractor for predictor, extractor in pairs if stage and getattr(predictor, "stage", None) == stage]
     wanted = _types(signature)
-    return next((one for one in (*same, *like) if _types(one.signature) == wanted), None)
+    return next((extractor for extractor in (*same, *like) if _types(extractor.signature) == wanted), None)
 
 
 def default_adapter(lm: Any, signature: Any) -> Any:
-    """What an extractor is asked through unless told: JSON; a model that can be held to the outputs is held to them."""
+    """Return the adapter of an extractor that has none: JSON, constrained where the model can be constrained."""
     if profile_of(lm).constrains and _has_target(signature):
         from ..outlines_adapter import OutlinesAdapter
 
         return OutlinesAdapter(tiers=(3,))
     from dspy.adapters.json_adapter import JSONAdapter
 
-    return JSONAdapter(use_native_function_calling=False)  # tool calls, too, are read from the text here
+    return JSONAdapter(use_native_function_calling=False)  # tool calls are read from the text here
 
 
 def check_types(signature: Any, values: Mapping[str, Any], completion: str) -> None:
-    """Refuse values that are not of the types that the outputs have, whoever made them. Raises `AdapterParseError`."""
+    """Check values against the types of the outputs, whichever adapter returned them. Raises `AdapterParseError`."""
     for name, field in signature.output_fields.items():
         if values[name] is None and field.default is None:
             continue
         try:
-            kind: TypeAdapter[Any] = TypeAdapter(field.annotation)
+            adapter: TypeAdapter[Any] = TypeAdapter(field.annotation)
         except (PydanticSchemaGenerationError, PydanticUserError):  # nothing to check it with
             continue
         try:
-            kind.validate_python(values[name], strict=True)
+            adapter.validate_python(values[name], strict=True)
         except ValidationError as problem:
-            wrong = [str(one["msg"]) for one in problem.errors() if one["type"] not in _BY_VALIDATORS]
-            if wrong:
-                why = f"`{name}`: {'; '.join(wrong)}"
-                raise AdapterParseError("TwoStepAdapter", signature, completion, why) from problem
-        except Exception:  # a validator again: it may raise anything for what is no text any more
+            details = [str(detail["msg"]) for detail in problem.errors() if detail["type"] not in _BY_VALIDATORS]
+            if details:
+                reason = f"`{name}`: {'; '.join(details)}"
+                raise AdapterParseError("TwoStepAdapter", signature, completion, reason) from problem
+        except Exception:  # the type's own validator, which may raise anything for a value that is no text
             continue
 
 
-def without(signature: Any, given: Mapping[str, Any]) -> Any:
-    """The signature without the outputs that are there already; None where nothing is left to extract."""
-    left = [name for name in signature.output_fields if name not in given]
-    for name in given:
+def without(signature: Any, outputs: Mapping[str, Any]) -> Any:
+    """Return the signature without outputs that are known; None where nothing is left to extract."""
+    remaining = [name for name in signature.output_fields if name not in outputs]
+    for name in outputs:
         if name in signature.output_fields:
             signature = signature.delete(name)
-    return signature if left else None
+    return signature if remaining else None
 
 
-def examples(given: str, signature: Any, demos: list[Any]) -> list[dict[str, Any]]:
-    """Examples for the extractor out of the main model's: its answer there, in words, and the values in it."""
-    whole = [demo for demo in demos if all(demo.get(name) is not None for name in signature.output_fields)]
-    return [
-        {given: in_words(signature, demo), **{name: demo[name] for name in signature.output_fields}} for demo in whole
-    ]
+def examples(text_field: str, signature: Any, demos: list[Any]) -> list[dict[str, Any]]:
+    """Return examples for the extractor out of the main model's: an answer in words, and the values in it."""
+    names = list(signature.output_fields)
+    complete = [demo for demo in demos if all(demo.get(name) is not None for name in names)]
+    return [{text_field: in_words(signature, demo), **{name: demo[name] for name in names}} for demo in complete]
 
 
 def _types(signature: Any) -> dict[str, tuple[Any, str]]:
-    return {name: (kind, bounds) for name, kind, bounds, _ in outputs_of(signature)}
+    return {name: (annotation, bounds) for name, annotation, bounds, _ in outputs_of(signature)}
 
 
 def _has_target(signature: Any) -> bool:

@@ -479,7 +479,7 @@ def test_several_answers_are_one_in_tier_3_with_a_warning(caplog: pytest.LogCapt
     with dspy.context(lm=lm, adapter=adapter):
         answer = dspy.Predict(Invoice, n=3)(text="ACME, 3.50")
     assert len(answer.completions.vendor) == 1
-    assert "n=3 answers were asked for; tier 3 gives one" in caplog.text
+    assert "n=3 answers were requested; tier 3 gives one" in caplog.text
 
 
 def test_several_answers_are_given_by_tier_1() -> None:

@@ -11,8 +11,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 from rlm.adapters.output_spec import NoTarget, target_of, target_of_signature
-from rlm.adapters.strict_schema import closed, is_open, wrapped
 from rlm.extraction import ParseError
+from rlm.json_schema import is_open, strict, wrapped
 from rlm.signatures import Signature
 
 
@@ -38,7 +38,7 @@ class Mixed(enum.StrEnum):
 
 
 def test_every_property_is_asked_for_and_no_other_is_allowed() -> None:
-    schema = closed(Part.model_json_schema())
+    schema = strict(Part.model_json_schema())
     part = schema["$defs"]["Part"]
     assert part["required"] == ["name", "size", "inner"]
     assert part["additionalProperties"] is False
@@ -54,12 +54,12 @@ def test_only_plain_keywords_are_left() -> None:
 
 def test_a_property_that_is_called_like_a_keyword_stays() -> None:
     schema = {"type": "object", "properties": {"title": {"type": "string"}, "default": {"type": "integer"}}}
-    assert closed(schema)["required"] == ["title", "default"]
+    assert strict(schema)["required"] == ["title", "default"]
 
 
 def test_nothing_stands_beside_a_reference() -> None:
     schema = {"properties": {"a": {"$ref": "#/$defs/A", "description": "an A"}}, "$defs": {"A": {"type": "string"}}}
-    assert closed(schema)["properties"]["a"] == {"$ref": "#/$defs/A"}
+    assert strict(schema)["properties"]["a"] == {"$ref": "#/$defs/A"}
 
 
 @pytest.mark.parametrize(
@@ -166,9 +166,9 @@ def test_a_json_schema_gives_plain_values() -> None:
 
 
 def test_numbers_are_asked_for_in_plain_words_with_their_bounds() -> None:
-    assert target_of(int).words == "one whole number in digits, and nothing else"
+    assert target_of(int).instructions == "one whole number in digits, and nothing else"
     bounded = Annotated[float, Field(ge=1, lt=5)]
-    assert target_of(bounded).words == "one number in digits, at least 1, below 5, and nothing else"
+    assert target_of(bounded).instructions == "one number in digits, at least 1, below 5, and nothing else"
 
 
 def test_a_type_that_cannot_be_hashed_has_a_target_all_the_same() -> None:
@@ -177,7 +177,7 @@ def test_a_type_that_cannot_be_hashed_has_a_target_all_the_same() -> None:
 
 
 def test_a_bounded_schema_is_as_strict_and_has_an_end() -> None:
-    from rlm.adapters.repetition import bounded
+    from rlm.json_schema import bounded
 
     schema = {
         "type": "object",
