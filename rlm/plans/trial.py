@@ -63,8 +63,10 @@ class Trial:
                     if accepted is not None and (winner is None or one.rank < winner.candidate.rank):
                         winner = accepted
                 if winner is not None:
-                    await _cancel([task for task, one in running.items() if one.rank > winner.candidate.rank])
-                    running = {task: one for task, one in running.items() if not task.done()}
+                    worse = [task for task, one in running.items() if one.rank > winner.candidate.rank]
+                    await _cancel(worse)
+                    for task in worse:  # a better one may have ended meanwhile: the next turn looks at it
+                        del running[task]
         finally:
             await _cancel(list(running))
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
+import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +15,8 @@ import pytest
 from rlm.budgets import FallbackTrigger
 from rlm.models.scripted import scripted_lm
 from rlm.plans import FallbackConfig, Judge, Plan, Scores, Thresholds
-from rlm.plans.trial import Trial
+from rlm.plans.plan import Candidate
+from rlm.plans.trial import Accepted, Trial
 from rlm.results import Extracted, Failed, Submitted, from_dict
 from rlm.signatures import InvalidInputs
 from rlm.traces import TraceWriter, load
@@ -264,13 +268,28 @@ async def test_plans_for_which_nothing_is_left_are_rejected_without_being_run(ma
 
 
 async def test_of_plans_that_run_at_once_the_best_acceptable_wins(make_loop: MakeLoop) -> None:
+    running = threading.Event()
+
+    def forever_runs() -> None:
+        running.set()
+
+    def wait_until_forever_runs() -> bool:
+        return running.wait(60)
+
+    async def wait_until_forever_is_cancelled() -> None:
+        """It is cancelled as soon as the worse of the two good answers is there."""
+        async with asyncio.timeout(60):
+            while not loop.kinds("run_interrupted"):
+                await asyncio.sleep(0.01)
+
     loop = make_loop(
         {
-            "slow and good": cell("import time\ntime.sleep(0.5)\nSUBMIT(answer=10)"),
-            "quick and worse": cell("SUBMIT(answer=20)"),
+            "slow and good": cell("wait_until_forever_is_cancelled()\nSUBMIT(answer=10)"),
+            "quick and worse": cell("wait_until_forever_runs()\nSUBMIT(answer=20)"),
             "wrong": cell("SUBMIT(answer=1)"),
-            "forever": cell("while True: pass"),
-        }
+            "forever": cell("forever_runs()\nwhile True: pass"),
+        },
+        tools={one.__name__: one for one in (forever_runs, wait_until_forever_runs, wait_until_forever_is_cancelled)},
     )
     plans = (
         Plan("wrong", scores=Scores(0, 0, 1)),
@@ -283,8 +302,32 @@ async def test_of_plans_that_run_at_once_the_best_acceptable_wins(make_loop: Mak
     assert result.outputs.answer == 10
     assert [one["name"] for one in result.plan["rejected"]] == ["wrong"]
     assert len(loop.kinds("plan_selected")) == 4
-    assert loop.kinds("run_interrupted")  # `forever` was cancelled
-    assert result.usage.seconds < 60
+    assert len(loop.kinds("run_interrupted")) == 1  # `forever`
+
+
+class Attempts(Trial):
+    """Attempts whose ends the test decides, instead of runs."""
+
+    async def _attempt(self, candidates: Any, one: Any, shares: Any) -> Accepted | None:
+        try:
+            await asyncio.sleep({"good": 0, "fair": 0, "poor": 60}[one.plan.name])
+            if one.plan.name == "good":
+                await self.cancelling.wait()
+            return Accepted(one, one.plan.name)
+        except asyncio.CancelledError:
+            self.cancelling.set()  # the better plan ends while this one is being stopped
+            await asyncio.sleep(0.01)
+            raise
+
+
+async def test_a_better_answer_that_comes_while_worse_plans_are_cancelled_counts() -> None:
+    names = ("good", "fair", "poor")
+    candidates = [Candidate(Plan(name, name=name), 1.0 / rank, rank) for rank, name in enumerate(names, 1)]
+    trial = Attempts(SimpleNamespace(settings=SimpleNamespace(parallel=3)))
+    trial.cancelling = asyncio.Event()
+    accepted = await trial.first_acceptable(None, candidates, None)
+    assert accepted is not None
+    assert accepted.result == "good"
 
 
 async def test_no_more_plans_run_at_once_than_asked_for(make_loop: MakeLoop) -> None:
