@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 QUIET := --quiet --disable-pip-version-check
 
-.PHONY: help run test check format bench bench-models clean
+.PHONY: help run test test-fast check format bench bench-models clean
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -17,9 +17,10 @@ run: $(VENV)/.run  ## Run three tasks on a scripted model: one submits, one is e
 	done
 
 test: $(VENV)/.dev  ## Run the tests
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup || { \
-	    echo; echo "Once more, those that failed, one at a time on a machine that does nothing else:"; \
-	    $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test-fast: $(VENV)/.dev  ## Run the tests that need no browser, no cluster, no weights, and kill nothing
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not (browser or ray or weights or kills or escapes)'
 
 check: $(VENV)/.dev  ## Lint, types, import rules
 	@$(BIN)/ruff check .

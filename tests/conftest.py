@@ -29,6 +29,19 @@ for _name in ("COLUMNS", "LINES"):
     os.environ.pop(_name, None)
 
 
+_TIMEOUTS = {"browser": 120, "ray": 300, "weights": 400}
+"""Seconds for a test that needs what is started once: tests with the same of these markers share one process."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for name, seconds in _TIMEOUTS.items():
+            if item.get_closest_marker(name):
+                item.add_marker(pytest.mark.xdist_group(name))
+                item.add_marker(pytest.mark.timeout(seconds))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def rlm_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What runs record goes to a directory of this test run, also from the processes that tests start."""

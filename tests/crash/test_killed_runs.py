@@ -16,6 +16,8 @@ from rlm.results import Submitted
 from rlm.traces import TraceWriter, load, past
 from tests.support import killed_processes
 
+pytestmark = pytest.mark.kills
+
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_killed_run_goes_on_from_its_trace(tmp_path: Path, pool: sandbox.Pool, seed: int) -> None:

@@ -15,6 +15,8 @@ from rlm.traces import TraceWriter, load
 from tests.support import killed_processes
 from tests.support.events import make_event
 
+pytestmark = pytest.mark.kills
+
 
 def _child(*arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", killed_processes.__name__, *map(str, arguments)]

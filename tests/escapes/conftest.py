@@ -75,6 +75,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if Path(__file__).parent not in item.path.parents:
             kept.append(item)
             continue
+        item.add_marker(pytest.mark.escapes)
         why = _why_not(item)
         (away if why else kept).append(item)
         where = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}

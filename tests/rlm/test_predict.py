@@ -17,8 +17,6 @@ from rlm.extraction.confidence import Judgement
 from rlm.models.scripted import scripted_lm
 from rlm.results import Extracted, Failed, Submitted
 
-pytestmark = pytest.mark.xdist_group("driver")
-
 
 class Invoice(BaseModel):
     number: str

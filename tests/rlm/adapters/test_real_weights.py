@@ -16,11 +16,9 @@ from pydantic import BaseModel, Field
 from rlm import OutlinesAdapter, TwoStepAdapter
 from rlm.adapters import ask_typed
 from tests.support.adapter_models import model
+from tests.support.installed import needs
 
-pytest.importorskip("mlx_lm")
-pytest.importorskip("outlines")
-
-pytestmark = [pytest.mark.xdist_group("local-model"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.weights, needs("mlx_lm", "outlines")]
 
 
 class Mood(dspy.Signature):

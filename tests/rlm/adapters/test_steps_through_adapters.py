@@ -13,8 +13,6 @@ from rlm.results import Extracted, Failed, Submitted
 from rlm.traces import find
 from tests.support.adapter_models import HoldingLM, model
 
-pytestmark = pytest.mark.xdist_group("driver")
-
 
 def in_chat(thought: str, code: str) -> str:
     return f"[[ ## thought ## ]]\n{thought}\n\n[[ ## code ## ]]\n{code}\n\n[[ ## completed ## ]]"

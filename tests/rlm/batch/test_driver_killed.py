@@ -13,6 +13,8 @@ import pytest
 
 from tests.support import batches
 
+pytestmark = pytest.mark.kills
+
 ROWS = 200
 
 # Forked from a process that has imported everything: what is killed here is many drivers, not many imports.

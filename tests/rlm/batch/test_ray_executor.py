@@ -24,7 +24,7 @@ from rlm.batch.worker import messages
 from rlm.models.rate_limit.bucket import Limit
 from tests.support import batches
 
-pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.ray
 
 SLOW = """\
 main:

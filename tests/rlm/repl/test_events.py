@@ -10,8 +10,6 @@ import pytest
 from rlm.budgets import FallbackTrigger
 from rlm.results import Failed
 
-pytestmark = pytest.mark.xdist_group("driver")
-
 
 def of_kind(made, kind):
     return [event.data for event in made.events if event.kind == kind]

@@ -18,8 +18,6 @@ from rlm.models.scripted import AsyncScriptedEngine
 from rlm.results import Extracted, Failed, Submitted
 from rlm.signatures import InvalidInputs, SignatureError
 
-pytestmark = pytest.mark.xdist_group("driver")
-
 
 def kinds(made):
     return [event.kind for event in made.events]

@@ -6,8 +6,6 @@ import pytest
 
 from rlm.results import Submitted
 
-pytestmark = pytest.mark.xdist_group("driver")
-
 
 async def test_an_output_can_be_named_self(make):
     result = await make(["SUBMIT(self=3)"], signature="doc -> self: int").run(doc="")

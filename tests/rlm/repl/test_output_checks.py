@@ -12,8 +12,6 @@ from rlm.budgets import FallbackTrigger
 from rlm.results import Extracted, Failed, Submitted
 from rlm.signatures import Field, Signature
 
-pytestmark = pytest.mark.xdist_group("driver")
-
 ONCE = FallbackTrigger(max_iterations=1)
 
 

@@ -21,8 +21,6 @@ from rlm.repl.reply import read_reply
 from rlm.results import Extracted, Submitted
 from rlm.signatures import Signature
 
-pytestmark = pytest.mark.xdist_group("driver")
-
 DOC = "\n".join(f"line {n}: {'ERROR disk full' if n % 7 == 0 else 'ok'}" for n in range(1, 101))
 COUNT = "I count.\n```python\nn = doc.count('ERROR')\nprint(n)\n```"
 LOOK = "I look.\n```python\nprint(doc[:20], doc[-20:])\n```"

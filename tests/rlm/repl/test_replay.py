@@ -11,8 +11,6 @@ from rlm.budgets import FallbackTrigger, Usage
 from rlm.repl.replay import Past, PastIteration, RecordedCall
 from rlm.results import Extracted, Submitted
 
-pytestmark = pytest.mark.xdist_group("driver")
-
 
 def fenced(code):
     return f"```python\n{code}\n```"

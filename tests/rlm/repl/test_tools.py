@@ -8,8 +8,6 @@ from rlm.adapters import typed_query
 from rlm.budgets import FallbackTrigger
 from rlm.repl.tools import wanted_type
 
-pytestmark = pytest.mark.xdist_group("driver")
-
 
 async def test_an_answer_comes_back_as_a_value(make):
     code = "n = llm_query('how many?', type='int')\nSUBMIT(answer=n + 1)"

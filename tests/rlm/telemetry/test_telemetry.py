@@ -37,8 +37,6 @@ from rlm.telemetry.attributes import MAX_CHARS, model
 from tests.support.events import make_event
 from tests.support.repository import EXAMPLES
 
-pytestmark = pytest.mark.xdist_group("driver")
-
 ERROR = 2
 CLIENT = 3
 

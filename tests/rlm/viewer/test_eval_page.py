@@ -18,7 +18,7 @@ from rlm.evals.log import Entry
 from rlm.evals.log_writer import LogWriter
 from rlm.viewer.server import make_server
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.browser]
 
 MARKUP = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 TURNED = "safe\u202etxt.exe\x1b[31m"

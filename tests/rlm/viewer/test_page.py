@@ -16,7 +16,7 @@ from tests.support.events import make_event
 from tests.support.viewer_runs import ended, iteration, started, tell
 from tests.support.viewer_server import serve
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.browser]
 
 
 def expect(locator: Any) -> Any:

@@ -20,7 +20,7 @@ from rlm.traces import TraceWriter
 from tests.support.replies import cell
 from tests.support.viewer_server import serve
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.browser]
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e guess"
 

@@ -15,8 +15,6 @@ from rlm.results import Extracted, Submitted
 from rlm.traces import find
 from tests.support.adapter_models import model
 
-pytestmark = pytest.mark.xdist_group("driver")
-
 WORDS = "I count forty-one of them."
 
 

@@ -169,7 +169,7 @@ def test_the_backend_that_is_listed_is_the_one_that_loads_the_model() -> None:
     assert OutlinesLM().local.backend == backend
 
 
-@pytest.mark.xdist_group("mlx")
+@pytest.mark.weights
 def test_a_model_is_tried_out(rlm_main: Any) -> None:
     code, out, _ = rlm_main("models", "test", "--json")
     assert code == 0
@@ -252,7 +252,7 @@ def test_a_mixed_task_says_which_part_is_whose(rlm_main: Any, tmp_path: Path) ->
     assert "A real model: sub is local/embedded." in notice
 
 
-@pytest.mark.xdist_group("mlx")
+@pytest.mark.weights
 def test_roles_share_one_copy_of_the_weights(tmp_path: Path) -> None:
     from rlm.runner import make_model
 

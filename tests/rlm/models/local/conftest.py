@@ -1,4 +1,4 @@
-"""The embedded model on both engines, loaded once a process. Tests that use it share one process (`local_weights`)."""
+"""The embedded model on both engines, loaded once a process: tests with the marker `weights` share one."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from rlm.models.local.sampling import numpy_picker, unpacked
 from rlm.models.local.types import Settings
 
 # The first test of a process also converts and loads the weights.
-pytestmark = [pytest.mark.xdist_group("local_weights"), pytest.mark.timeout(400)]
+pytestmark = pytest.mark.weights
 
 PROMPT = (("user", "Bob Jones, 41, of Leeds. As JSON: name, age, kind."),)
 

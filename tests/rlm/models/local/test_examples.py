@@ -15,6 +15,8 @@ import pytest
 from rlm.models.local.gguf import embedded_gguf
 from tests.support.repository import EXAMPLES
 
+pytestmark = pytest.mark.weights
+
 LOCAL = EXAMPLES / "local"
 
 
@@ -36,7 +38,6 @@ def run(tmp_path: Path) -> Any:
     return run
 
 
-@pytest.mark.timeout(240)
 def test_reviews_are_sorted_by_the_embedded_model_and_the_output_says_so(run: Any) -> None:
     done = run("reviews", 4)
     assert done.returncode == 0, done.stderr
@@ -46,7 +47,6 @@ def test_reviews_are_sorted_by_the_embedded_model_and_the_output_says_so(run: An
     assert "4 LLM calls from the code" in said
 
 
-@pytest.mark.timeout(240)
 def test_orders_become_rows_of_the_types_that_were_asked_for(run: Any) -> None:
     done = run("orders", 3, "--json")
     assert done.returncode == 0, done.stderr

@@ -15,7 +15,7 @@ from rlm.models.local.gguf import as_mlx, embedded_gguf
 from rlm.models.local.types import Settings
 
 # The first test of a process also converts and loads the weights.
-pytestmark = [pytest.mark.xdist_group("local_weights"), pytest.mark.timeout(400)]
+pytestmark = pytest.mark.weights
 
 PROMPT = "Bob Jones, 41, of Leeds. As JSON with name and age."
 

@@ -21,7 +21,7 @@ from rlm.models.client import ask
 from rlm.models.local.errors import ConstraintViolated, UnsupportedConstraint
 
 # The first test of a process also converts and loads the weights.
-pytestmark = [pytest.mark.xdist_group("local_weights"), pytest.mark.timeout(400)]
+pytestmark = pytest.mark.weights
 
 PROMPT = "Bob Jones, 41, of Leeds."
 

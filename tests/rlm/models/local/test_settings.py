@@ -17,7 +17,7 @@ from rlm.models.local.engine import response_of
 from rlm.models.local.types import Settings, seconds_queued
 
 # The first test of a process also converts and loads the weights.
-pytestmark = [pytest.mark.xdist_group("local_weights"), pytest.mark.timeout(400)]
+pytestmark = pytest.mark.weights
 
 
 def test_a_deep_copy_shares_the_weights_and_nothing_else(lm: Any) -> None:

@@ -13,9 +13,9 @@ from rlm.models.local import token_table as module
 from rlm.models.local.constraints import constraint_of
 from rlm.models.local.grammar import compiled
 from rlm.models.local.token_table import token_table
+from tests.support.installed import needs
 
-llguidance_hf = pytest.importorskip("llguidance.hf")
-transformers = pytest.importorskip("transformers")
+pytestmark = needs("llguidance", "transformers")
 
 TEXTS = ['{"name": "Bob"}', "a <|end|> b", "Zoë, 東京\n\n  x"]
 
@@ -34,6 +34,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def tokenizer(folder: Path, words: tuple[str, ...] = ("name", "age")) -> Any:
     """A byte-level tokenizer that was trained on these words, read from a folder."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
 
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -43,8 +44,14 @@ def tokenizer(folder: Path, words: tuple[str, ...] = ("name", "age")) -> Any:
         initial_alphabet=alphabet, special_tokens=["<|end|>"], show_progress=False, min_frequency=1
     )
     made.train_from_iterator([f'{{"{word}": "x"}}' for word in words], trainer)
-    transformers.PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|end|>").save_pretrained(folder)
-    return transformers.AutoTokenizer.from_pretrained(folder)
+    PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|end|>").save_pretrained(folder)
+    return read_tokenizer(folder)
+
+
+def read_tokenizer(folder: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(folder)
 
 
 @pytest.fixture
@@ -55,7 +62,7 @@ def no_making(monkeypatch: pytest.MonkeyPatch) -> Any:
         def refuse(*_: Any, **__: Any) -> Any:
             raise AssertionError("made anew")
 
-        monkeypatch.setattr(llguidance_hf, "from_tokenizer", refuse)
+        monkeypatch.setattr("llguidance.hf.from_tokenizer", refuse)
 
     return forbid
 
@@ -129,7 +136,7 @@ def test_a_token_that_was_added_makes_another_table(tmp_path: Path, own_home: Pa
     more = {**added["added_tokens"][0], "id": before.vocab_size, "content": "<|more|>"}
     added["added_tokens"].append(more)
     (folder / "tokenizer.json").write_text(json.dumps(added))
-    after = token_table(transformers.AutoTokenizer.from_pretrained(folder), [0])
+    after = token_table(read_tokenizer(folder), [0])
     assert after.decode_bytes([before.vocab_size]) == b"<|more|>"
 
 
@@ -149,8 +156,7 @@ def test_where_nothing_can_be_written_it_works_all_the_same(tmp_path: Path, own_
     assert same(token_table(read, [0]), token_table(read, [0]))
 
 
-@pytest.mark.xdist_group("local_weights")
-@pytest.mark.timeout(400)
+@pytest.mark.weights
 def test_the_embedded_models_table_is_kept_and_the_same(mlx_lm: Any, no_making: Any) -> None:
     loaded = mlx_lm.local._loaded
     no_making()

@@ -10,8 +10,6 @@ from rlm.results import Extracted, Submitted
 from rlm.signatures import Signature
 from sandbox import Variable
 
-pytestmark = pytest.mark.xdist_group("driver")
-
 DOC = "\n".join(f"line {n}: {'ERROR disk full' if n % 7 == 0 else 'ok'}" for n in range(1, 101))
 ERRORS = 14
 COUNT = "n = sum('ERROR' in line for line in doc.splitlines())\nprint(n)"

@@ -17,10 +17,10 @@ from rlm.models.local.gguf import WeightsError, as_mlx, embedded_gguf
 from rlm.models.local.gguf.mlx_folder import Form, write_folder
 from rlm.models.local.gguf.reader import Gguf
 from rlm.paths import home
+from tests.support.installed import needs
 from tests.support.tiny_gguf import write_tiny
 
-pytest.importorskip("mlx_lm")
-pytestmark = pytest.mark.xdist_group("mlx")
+pytestmark = [pytest.mark.weights, needs("mlx_lm")]
 
 
 @pytest.fixture
