@@ -89,6 +89,7 @@ class KernelProcess:
         self.scratch = scratch
         self.errors = errors
         self._killed = False
+        self._lock = threading.Lock()
         self._exit = exit_news
         self._grow = grow
         self.pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
@@ -103,10 +104,10 @@ class KernelProcess:
 
     def signal(self, number: int) -> None:
         """Send a signal, if the process is still there."""
-        with contextlib.suppress(ProcessLookupError):
+        with self._lock, contextlib.suppress(ProcessLookupError):  # once closed, the descriptor may be another's
             if self.pidfd is not None:
                 signal.pidfd_send_signal(self.pidfd, number)
-            elif self.pid is not None and not self._exit.done():
+            elif self.pid is not None and self.errors >= 0 and not self._exit.done():
                 os.kill(self.pid, number)
 
     def stop_cell(self) -> None:
@@ -146,11 +147,13 @@ class KernelProcess:
     def close(self) -> None:
         """End the process and let go of its descriptors."""
         self.kill()
-        for descriptor in (self.pidfd, self.errors):
-            if descriptor is not None:
+        with self._lock:
+            pidfd, errors = self.pidfd, self.errors
+            self.pidfd, self.errors = None, -1
+        for descriptor in (pidfd, errors):
+            if descriptor is not None and descriptor >= 0:
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
-        self.pidfd, self.errors = None, -1
 
 
 class Zygote:

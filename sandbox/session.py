@@ -173,9 +173,9 @@ class Session:
         with self._closing:
             if self._closed:
                 return
+            self._calls.close()  # before anybody can see that the session is closed: then no call begins any more
             self._closed = True
         self._link.cancelled = True
-        self._calls.close()
         self._link.kernel.kill()
         self._link.poke()
         with self._one_at_a_time:  # the loop of a running cell has let go of the sockets

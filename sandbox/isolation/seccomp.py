@@ -6,6 +6,7 @@ Covers:
 - starting processes and programs, unless `processes`
 - changes to modes, owners and times of files, unless `private_root`
 - signals to others, when `pid` is given
+- locks on files: they are accepted and do nothing
 
 Does not cover:
 - anything behind a pointer: which file is opened is for Landlock and the private root
@@ -58,8 +59,9 @@ _PR_GET_NO_NEW_PRIVS, _PR_SET_VMA = 39, 0x53564D41
 _ARCH_SET_FS, _ARCH_GET_FS, _ARCH_GET_XCOMP_PERM, _ARCH_REQ_XCOMP_PERM, _ARCH_CET_STATUS = (
     0x1002, 0x1003, 0x1022, 0x1023, 0x3001,
 )  # fmt: skip
-# Duplicates, flags and locks. Not F_SETOWN and F_SETSIG: they have the system send any signal to the user's processes.
-_FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1032, 1034)
+# Duplicates and flags. Not F_SETOWN and F_SETSIG: they have the system send any signal to the user's processes.
+_FCNTL = (0, 1, 2, 3, 4, 1030, 1032, 1034)
+_FCNTL_LOCKS = (6, 7, 37, 38)  # of a process, of an open file; to ask who holds one is refused
 _SOL_SOCKET = 1
 # Reuse, keep-alive, linger, credentials, time-outs (old and new form). Not filters, which are programs, and not the
 # sizes of buffers, which are memory that no limit of ours counts.
@@ -156,7 +158,14 @@ def _argument_rules(*, processes: bool) -> dict[str, Program]:
             *_one_of(1, [_TCGETS, _TCGETS2, _TIOCGWINSZ, _FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX]),
             allow,
         ],
-        "fcntl": [*_one_of(1, _FCNTL), allow],
+        # Files that several sessions can open are the host's, and a lock on one of them would keep the host waiting.
+        # On a file of its own scratch a session needs none against others: the call succeeds and does nothing.
+        "flock": [_refuse(0)],
+        "fcntl": [
+            *(part for lock in _FCNTL_LOCKS for part in _when(1, lock, [_refuse(0)])),
+            *_one_of(1, _FCNTL),
+            allow,
+        ],
         "prctl": [
             # The fork server sets this after the filter is in place. Any other value would let a kernel outlive it.
             *_when(0, _PR_SET_PDEATHSIG, [*_one_of(1, [int(signal.SIGKILL)]), allow]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 from pathlib import Path
@@ -207,3 +208,40 @@ def test_a_swarm_of_sessions_that_all_die_at_once(open_box, host):
     assert survivor.run("1 + 1").value == "2"
     assert not any(runs(box.pid) for box in boxes)
     assert goes_on(survivor)
+
+
+_LOCK = """
+import fcntl, os, sqlite3
+taken = []
+for kind in (fcntl.LOCK_EX, fcntl.LOCK_SH):
+    for lock in (fcntl.flock, fcntl.lockf):
+        file = os.open(os.__file__, os.O_RDONLY)
+        try:
+            lock(file, kind | fcntl.LOCK_NB)
+            taken.append(file)
+        except OSError as error:
+            print(error)
+"""
+
+
+def test_a_lock_on_a_file_that_all_may_read(open_box):
+    """It would hold up the host's own locks, and be a sign to other sessions."""
+    boxes = [open_box(), open_box()]
+    shared = boxes[0].run(_LOCK + "os.path.realpath(os.__file__)").value
+    assert boxes[1].run(_LOCK).error is None
+    path = shared.strip("'")
+    with open(path, "r+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_UN)
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(file, fcntl.LOCK_UN)
+
+
+def test_a_database_in_the_scratch_directory_works_without_locks(box):
+    ended = box.run(
+        "import sqlite3\nwith sqlite3.connect('data.db') as db:\n    db.execute('create table t (x)')\n"
+        "    db.execute('insert into t values (5)')\ndb.close()\n"
+        "sqlite3.connect('data.db').execute('select x from t').fetchall()"
+    )
+    assert ended.value in ("[(5,)]", None), ended
+    assert ended.value == "[(5,)]" or "Operational" in (ended.error or "")

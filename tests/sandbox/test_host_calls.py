@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import socket
 import threading
 import time
 
@@ -300,6 +301,63 @@ def test_calls_that_wait_their_turn_are_not_made_after_the_session_is_closed(ope
     release.set()
     time.sleep(0.2)
     assert len(made) == 2
+
+
+def test_nobody_sees_a_session_closed_before_its_calls_are_cancelled(open_session, monkeypatch):
+    """Whoever closes it may be kept waiting by the machine at any line."""
+    made = []
+    release, both = threading.Event(), threading.Barrier(3)
+
+    def ask(i):
+        made.append(i)
+        both.wait(30)
+        release.wait(30)
+
+    session = open_session(functions={"ask": ask}, limits=sandbox.Limits(parallel_calls=2))
+    close = session._calls.close
+    monkeypatch.setattr(session._calls, "close", lambda: (time.sleep(0.5), close()))
+    closing = threading.Thread(target=lambda: (both.wait(30), session.close()))
+    closing.start()
+    with pytest.raises(sandbox.SessionClosed):
+        session.run(
+            "import threading\nthreads = [threading.Thread(target=ask, args=(i,)) for i in range(10)]\n"
+            "for t in threads: t.start()\n"
+            "while True:\n    print('x', flush=True)"
+        )
+    release.set()
+    closing.join()
+    time.sleep(0.2)
+    assert len(made) == 2
+
+
+def test_an_answer_after_the_end_goes_to_no_descriptor_of_others(open_session):
+    """The numbers of closed descriptors are used again at once."""
+    release, asked = threading.Event(), threading.Event()
+
+    def ask():
+        asked.set()
+        release.wait(30)
+        return "x" * 1000
+
+    session = open_session(functions={"ask": ask})
+    closing = threading.Thread(target=lambda: (asked.wait(30), session.close()))
+    closing.start()
+    with pytest.raises(sandbox.SessionClosed):
+        session.run("ask()")
+    closing.join()
+    pairs = [socket.socketpair() for _ in range(40)]
+    session.interrupt()
+    session._link.poke()  # as the thread of a host function does that has answered
+    release.set()
+    time.sleep(0.2)
+    for ours, theirs in pairs:
+        for end in (ours, theirs):
+            end.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                end.recv(1)
+    for ours, theirs in pairs:
+        ours.close()
+        theirs.close()
 
 
 def test_values_that_json_does_not_know_arrive_as_plain_ones(open_session):

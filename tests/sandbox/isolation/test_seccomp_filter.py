@@ -108,11 +108,18 @@ def test_every_number_that_is_not_in_the_table_is_refused(arch: str, shape: Shap
 def test_every_unconditional_call_in_the_table_is_allowed(arch: str) -> None:
     conditional = {
         "clone", "socketpair", "setsockopt", "ioctl", "fcntl", "prctl", "arch_prctl", "personality", "prlimit64",
-        "sched_setscheduler",
+        "sched_setscheduler", "flock",
     }  # fmt: skip
     for name, row in EVERY.items():
         if name not in conditional and name not in syscalls.REFUSED_KINDLY and getattr(row, arch) is not None:
             assert decide(arch, name, 2**64 - 1, 2**64 - 1, 2**64 - 1) == "allow", name
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_locks_on_files_succeed_and_do_nothing(arch: str) -> None:
+    assert decide(arch, "flock", 5, 2) == 0
+    assert [decide(arch, "fcntl", 5, command) for command in (6, 7, 37, 38)] == [0] * 4
+    assert [decide(arch, "fcntl", 5, command) for command in (5, 36)] == [errno.EPERM] * 2
 
 
 @pytest.mark.parametrize("arch", ARCHES)
