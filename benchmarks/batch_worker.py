@@ -93,7 +93,7 @@ class Clock:
 
 def bare(folder: Path, count: int) -> dict[str, Any]:
     """One process, one task after the other, and nothing else."""
-    from rlm.runner import run_task
+    from rlm.runner import arun_task
     from rlm.tasks import Overrides, load
     from rlm.traces.default_writer import default_observer
 
@@ -103,7 +103,7 @@ def bare(folder: Path, count: int) -> dict[str, Any]:
     async def loop() -> dict[str, Any]:
         for number in range(1, count + 1):
             inputs = {"n": number, "word": f"word {number}"}
-            result = await run_task(dataclasses.replace(task, inputs=inputs), observe=observe)
+            result = await arun_task(dataclasses.replace(task, inputs=inputs), observe=observe)
             assert result.outputs is not None
             assert result.outputs.twice == 2 * number
             clock.take()
@@ -116,7 +116,7 @@ def evaluate(folder: Path, count: int) -> dict[str, Any]:
     """The same tasks under the threads of `dspy.Evaluate`."""
     import dspy
 
-    from rlm.runner import run_task
+    from rlm.runner import arun_task
     from rlm.tasks import Overrides, load
     from rlm.traces.default_writer import default_observer
 
@@ -125,7 +125,7 @@ def evaluate(folder: Path, count: int) -> dict[str, Any]:
 
     class Program(dspy.Module):  # type: ignore[misc]
         def forward(self, n: int, word: str) -> Any:
-            result = asyncio.run(run_task(dataclasses.replace(task, inputs={"n": n, "word": word}), observe=observe))
+            result = asyncio.run(arun_task(dataclasses.replace(task, inputs={"n": n, "word": word}), observe=observe))
             return dspy.Prediction(twice=getattr(result.outputs, "twice", None))
 
     def metric(example: Any, prediction: Any, trace: Any = None) -> bool:

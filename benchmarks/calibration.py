@@ -37,7 +37,7 @@ from rlm.calibration.scored import Level, by_calibrator, by_formula
 from rlm.calibration.select import calibrate
 from rlm.calibration.threshold import NoRule
 from rlm.models.scripted import ScriptedEngine
-from rlm.repl.loop import Driver
+from rlm.repl.config import RunConfig
 from rlm.results import Extracted
 from rlm.signatures import Signature
 
@@ -52,7 +52,7 @@ async def one_run(seed: int, factor: float, pool: sandbox.Pool) -> dict[str, Any
     care = dice.choices([one for one, _ in CARE], [share for _, share in CARE])[0]
     rates = Rates().times(factor * care)
     cells = [f"```python\n{cell}\n```" for cell in write_code(case, rates, dice)]
-    driver = Driver(
+    driver = RunConfig(
         Signature.of(case.signature),
         model(ScriptedEngine(cells), "scripted/main"),
         extraction_model=model(Extractor(case, rates, dice), "scripted/extraction"),

@@ -19,8 +19,8 @@ import psutil
 import sandbox
 from rlm.models.scripted import scripted_lm
 from rlm.plans import FallbackConfig, Plan, PlanSettings, Thresholds
-from rlm.plans.runner import run_plans
-from rlm.repl.loop import Driver
+from rlm.plans.runner import PlanLoop
+from rlm.repl.config import RunConfig
 from rlm.signatures import Signature
 
 MB = 1 << 20
@@ -54,7 +54,7 @@ async def measure(text: str, plans: int) -> dict[str, float]:
 
     with tempfile.TemporaryDirectory() as logs, sandbox.Pool(size=1) as pool:
         tools: dict[str, Any] = {"wait": wait}
-        driver = Driver(
+        driver = RunConfig(
             Signature.of("doc: str -> answer: int"), scripted_lm({"*": CELL}), tools=tools, pool=pool,
             limits=sandbox.Limits(memory_bytes=1 << 30),
         )  # fmt: skip
@@ -66,7 +66,7 @@ async def measure(text: str, plans: int) -> dict[str, float]:
             fallback=FallbackConfig(enabled=False),
             logs=Path(logs),
         )
-        result = await run_plans(driver, {"doc": text}, settings)
+        result = await PlanLoop(driver, {"doc": text}, settings).run()
         assert result.partial_outputs == {"answer": len(text)}, result
     return seen
 

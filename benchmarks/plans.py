@@ -31,8 +31,8 @@ from typing import Any
 import sandbox
 from rlm.models.scripted import AsyncScriptedEngine, ScriptedEngine
 from rlm.plans import FallbackConfig, Plan, PlanSettings, Scores, Thresholds
-from rlm.plans.runner import run_plans
-from rlm.repl.loop import Driver
+from rlm.plans.runner import PlanLoop
+from rlm.repl.config import RunConfig
 from rlm.results import Failed
 from rlm.signatures import Signature
 
@@ -157,7 +157,7 @@ async def with_plans(world: World, tasks: int, tally: Tally, plans: int, rounds:
     )
     fallback = FallbackConfig(strategy="attempt_regeneration", rounds=rounds) if rounds else FallbackConfig(False)
     with tempfile.TemporaryDirectory() as folder, sandbox.Pool(size=2) as pool:
-        driver = Driver(Signature.of("question: str -> answer: int"), lm, pool=pool)
+        driver = RunConfig(Signature.of("question: str -> answer: int"), lm, pool=pool)
         for task in range(tasks):
             accepts = (lambda outputs, task=task: world.accepts(task, outputs.answer)) if check else None
             settings = PlanSettings(
@@ -168,7 +168,7 @@ async def with_plans(world: World, tasks: int, tally: Tally, plans: int, rounds:
                 logs=Path(folder, str(task)),
             )
             before = engine.calls, engine.tokens, time.perf_counter()
-            result = await run_plans(driver, {"question": f"task number {task}"}, settings)
+            result = await PlanLoop(driver, {"question": f"task number {task}"}, settings).run()
             answer = None if isinstance(result, Failed) else result.outputs.answer
             count(tally, world, task, answer, engine, before)
 

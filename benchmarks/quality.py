@@ -63,9 +63,9 @@ def direct(sample: Any, lm: Any, limits: Limits) -> tuple[str, Any]:
 
 
 def ours(sample: Any, lm: Any, limits: Limits) -> tuple[str, Any]:
-    from rlm.runner import run_task
+    from rlm.runner import arun_task
 
-    return _ending(asyncio.run(run_task(_task(sample, limits), make=lambda *_: lm)))
+    return _ending(asyncio.run(arun_task(_task(sample, limits), make=lambda *_: lm)))
 
 
 def peer(sample: Any, lm: Any, limits: Limits) -> tuple[str, Any]:

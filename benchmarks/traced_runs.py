@@ -12,7 +12,7 @@ import sandbox
 from rlm.budgets import FallbackTrigger
 from rlm.events import ignore
 from rlm.models.scripted import ScriptedEngine
-from rlm.repl.loop import Driver
+from rlm.repl.config import RunConfig
 from rlm.signatures import Signature
 from rlm.traces import TraceWriter
 
@@ -75,7 +75,9 @@ def measure(rounds: int, latency: float, megabytes: float) -> list[tuple[Sample,
 async def _run(writer: TraceWriter | None, latency: float, doc: str, pool: sandbox.Pool) -> Sample:
     pool.wait_full()
     limits = FallbackTrigger(max_iterations=ITERATIONS + 5)
-    driver = Driver(Signature.of("doc -> n: int"), _model(latency), trigger=limits, observe=writer or ignore, pool=pool)
+    driver = RunConfig(
+        Signature.of("doc -> n: int"), _model(latency), trigger=limits, observe=writer or ignore, pool=pool
+    )
     processor, began = time.process_time(), time.perf_counter()
     result = await driver.run({"doc": doc})
     seconds = time.perf_counter() - began

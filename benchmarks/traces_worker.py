@@ -28,7 +28,7 @@ def ours(iterations: int, home: Path) -> dict[str, int]:
     import sandbox
     from rlm.budgets import FallbackTrigger
     from rlm.models.scripted import scripted_lm
-    from rlm.repl.loop import Driver
+    from rlm.repl.config import RunConfig
     from rlm.signatures import Signature
     from rlm.traces import TraceWriter
 
@@ -36,7 +36,7 @@ def ours(iterations: int, home: Path) -> dict[str, int]:
     # Values are only taken from code that has read the input.
     cells = [reply(cell) for cell in (f"size = len(doc)\n{first}", *others, "SUBMIT(answer=total)")]
     with TraceWriter(home) as writer, sandbox.Pool(size=1) as pool:
-        driver = Driver(
+        driver = RunConfig(
             Signature.of("doc: str, question: str -> answer: int"),
             scripted_lm(cells),
             trigger=FallbackTrigger(max_iterations=iterations + 5, max_duration=600),

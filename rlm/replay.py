@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .events import Event, Observer, ReplayDiffered, fan_out, ignore
 from .models.scripted import scripted_lm
-from .repl.loop import Driver
+from .repl.config import RunConfig
 from .results import ExecutionResult
 from .traces import past
 
@@ -65,7 +65,7 @@ async def replay(run: RunRecord, task: Task, *, observe: Observer = ignore) -> R
     # A run of a plan had a share of its task's budget.
     limits = {name: limit for name, limit in (run.beginning.get("trigger") or {}).items() if limit is not None}
     extracted = [prompt.reply for prompt in run.prompts() if prompt.role == "extraction" and prompt.reply is not None]
-    driver = Driver(
+    driver = RunConfig(
         task.signature,
         scripted_lm([], "recorded/main"),
         scripted_lm([], "recorded/sub"),

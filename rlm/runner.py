@@ -1,19 +1,22 @@
-"""A task, run: its models are made, then the driver does the rest."""
+"""Tasks, run: from a `Task` to the configuration of a run, and its `Run`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .calibration.scorer import for_models
-from .events import Observer, ignore
+from .events import Observer, fan_out, ignore
 from .extraction.confidence import score
 from .models import policy
 from .models.scripted import load_script, scripted_lm
-from .repl.loop import Driver
-from .repl.replay import Past
+from .repl.config import RunConfig
+from .repl.loop import RunLoop
+from .repl.replay import RecordedRun
 from .results import ExecutionResult
+from .run import Loop, Run
 
 if TYPE_CHECKING:
     from .tasks.models import ModelSpec
@@ -23,23 +26,45 @@ Make = Callable[..., Any]
 """From a `ModelSpec`, a role and a number of answers had before, to a `dspy.LM`: see `make_model`."""
 
 
-async def run_task(
-    task: Task, *, observe: Observer = ignore, past: Past | None = None, make: Make | None = None
-) -> ExecutionResult[Any]:
-    """Run the task to its ending. Raises what is wrong with the task or its models before anything is started.
+def run_task(task: Task | str | Path, *, observe: Observer = ignore, record: bool = True) -> ExecutionResult[Any]:
+    """Run a task, or the task file at a path, to its ending. Runs are on record unless `record` is off."""
+    from .tasks import load
+    from .traces.default_writer import default_observer
 
-    With the `past` of another run of it, the run goes on from there. `make` makes the models, if not `make_model`.
+    if isinstance(task, str | Path):
+        task = load(Path(task))
+    recorder = default_observer() if record else ignore
+    return make_run(task, observe=fan_out(recorder, observe)).run_here()
+
+
+async def arun_task(
+    task: Task, *, observe: Observer = ignore, past: RecordedRun | None = None, make: Make | None = None
+) -> ExecutionResult[Any]:
+    """Run a task to its ending in the event loop of the caller. It is on record if `observe` records it."""
+    return await make_run(task, observe=observe, past=past, make=make)
+
+
+def make_run(
+    task: Task, *, observe: Observer = ignore, past: RecordedRun | None = None, make: Make | None = None
+) -> Run:
+    """Make the run of a task; nothing is started. Raise what is wrong with the task or its models.
+
+    With the `past` of an earlier run of the task, it goes on from there. `make` makes the models in place of
+    `make_model`.
     """
-    make = make or make_model
+    return Run(lambda observe: _loop(task, observe, past, make or make_model), observe)
+
+
+def _loop(task: Task, observe: Observer, past: RecordedRun | None, make: Make) -> Loop:
     models = task.models
-    had = {"main": len(past.iterations), "sub": past.usage.llm_calls} if past is not None else {}
+    answered = {"main": len(past.iterations), "sub": past.usage.llm_calls} if past is not None else {}
     if past is not None and task.plans is not None:  # its iterations are in the runs of its plans
-        had = {role: past.answered.get(f"scripted/{role}", 0) for role in ("main", "sub", "extraction")}
-    extraction = make(models.extraction, "extraction", had.get("extraction", 0))
-    driver = Driver(
+        answered = {role: past.answered.get(f"scripted/{role}", 0) for role in ("main", "sub", "extraction")}
+    extraction = make(models.extraction, "extraction", answered.get("extraction", 0))
+    config = RunConfig(
         task.signature,
-        make(models.main, "main", had.get("main", 0)),
-        make(models.sub, "sub", had.get("sub", 0)),
+        make(models.main, "main", answered.get("main", 0)),
+        make(models.sub, "sub", answered.get("sub", 0)),
         extraction,
         trigger=task.trigger,
         limits=task.limits,
@@ -54,13 +79,13 @@ async def run_task(
         task=task.source,
         guidance=task.guidance,
     )
-    if task.plans is not None:
-        from .plans.runner import run_plans
+    if task.plans is None:
+        return RunLoop(config, task.inputs, past=past)
+    from .plans.runner import PlanLoop
 
-        others = {name: make(spec, "main") for name, spec in task.plans.models.items()}
-        settings = replace(task.plans.ready(task.path), models=others)
-        return await run_plans(driver, task.inputs, settings, past=past)
-    return await driver.run(task.inputs, past=past)
+    others = {name: make(spec, "main") for name, spec in task.plans.models.items()}
+    settings = replace(task.plans.ready(task.path), models=others)
+    return PlanLoop(config, task.inputs, settings, past=past)
 
 
 def _adapter(task: Task, extraction: Any, make: Make) -> Any:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from ..events import Event, fan_out, ignore
-from ..repl.replay import Past
+from ..repl.replay import RecordedRun
 from ..results import ExecutionResult
+from ..run import Run
 from ..tasks import Task
 from ..traces.writer import TraceWriter
-from .interrupted import interrupted_result
 from .progress.state import RunState
 from .telemetry import telemetry
 
@@ -43,29 +43,39 @@ class Outcome:
 
     result: ExecutionResult[Any]
     interrupted: bool
-    state: RunState
 
 
-def drive(task: Task, view: View, state: RunState, *, past: Past | None = None, record: bool = True) -> Outcome:
+def drive(task: Task, view: View, state: RunState, *, past: RecordedRun | None = None, record: bool = True) -> Outcome:
     """Run a task to its end, or until somebody interrupts it. It is on record unless `record` is off."""
-    from ..runner import run_task
+    from ..runner import make_run
     from ..traces.default_writer import default_observer
 
     writer, spans = default_observer() if record else ignore, telemetry()
     state.limits = task.trigger
     view.start(task)
     try:
-        run = run_task(task, observe=fan_out(writer, _guarded(view), spans), past=past)
-        return asyncio.run(_drive(run, state))
+        run = make_run(task, observe=fan_out(writer, _guarded(view), spans), past=past)
+        result, interrupted = asyncio.run(_until_interrupted(run))
+        return Outcome(result, interrupted)
     finally:
         view.stop()
         if isinstance(writer, TraceWriter):
             writer.flush(_FLUSH_S)
 
 
-async def _drive(run: Any, state: RunState) -> Outcome:
-    result, interrupted = await until_interrupted(run)
-    return Outcome(interrupted_result(state) if result is None else result, interrupted, state)
+async def _until_interrupted(run: Run) -> tuple[ExecutionResult[Any], bool]:
+    """Return the result, and whether Ctrl-C was pressed. The first one cancels the run, a second one does not wait."""
+    interrupts = 0
+
+    def interrupt() -> None:
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts > 1:
+            raise KeyboardInterrupt
+        run.cancel()
+
+    with on_interrupt(interrupt):
+        return await run, interrupts > 0
 
 
 async def until_interrupted(work: Coroutine[Any, Any, T]) -> tuple[T | None, bool]:

@@ -11,7 +11,8 @@ from .progress.state import RunState
 from .run_control import Outcome, View, drive
 
 if TYPE_CHECKING:
-    from ..repl.replay import Past
+    from ..repl.replay import RecordedRun
+    from ..results import ExecutionResult
     from ..tasks import Task
 
 # What breaks a run off and no other answer of the model would have changed.
@@ -21,12 +22,11 @@ _ENVIRONMENT = {
 }
 
 
-def run_and_show(task: Task, output: Any, options: Mapping[str, Any], past: Past | None = None) -> int:
+def run_and_show(task: Task, output: Any, options: Mapping[str, Any], past: RecordedRun | None = None) -> int:
     """Run a task, with what was said by `ending_options`; its exit code. `output` is where the ending goes."""
     import click
 
     from . import preflight
-    from .interrupted import how_to_go_on
 
     _ = task.tools  # imported now: a mistake in them is a mistake in the file
     preflight.require(task)
@@ -34,7 +34,7 @@ def run_and_show(task: Task, output: Any, options: Mapping[str, Any], past: Past
     outcome = drive(task, _view(state, options["quiet"]), state, past=past)
     _print(outcome, task, output, options["as_json"])
     if outcome.interrupted:
-        click.echo(how_to_go_on(outcome.result, str(task.path)), err=True)
+        click.echo(_how_to_resume(outcome.result, str(task.path)), err=True)
         return exit_codes.INTERRUPTED
     return _code(outcome, options["strict"])
 
@@ -65,7 +65,7 @@ def _print(outcome: Outcome, task: Task, output: Any, as_json: bool) -> None:
     from .formatting import script_notice
     from .pages.result import result_page
 
-    page = result_page(outcome.result, iterations=len(outcome.state.iterations), notice=script_notice(task))
+    page = result_page(outcome.result, iterations=outcome.result.iterations, notice=script_notice(task))
     print_page(page, output)
 
 
@@ -78,3 +78,17 @@ def _code(outcome: Outcome, strict: bool) -> int:
     if isinstance(result, Failed) or (strict and isinstance(result, Extracted)):
         return exit_codes.NO_ANSWER
     return exit_codes.ANSWERED
+
+
+def _how_to_resume(result: ExecutionResult[Any], task_file: str) -> str:
+    """Say of an interrupted run that nothing is lost, and how to resume it."""
+    from ..events import ignore
+    from ..traces.default_writer import default_observer
+    from .formatting import count
+
+    if not result.run_id:
+        return f"Interrupted before the run began. To start it: rlm run {task_file}"
+    done = count(len(result.history), "iteration")
+    if default_observer() is ignore:
+        return f"Interrupted after {done}. Nothing was recorded (RLM_TRACE is off). To start again: rlm run {task_file}"
+    return f"Interrupted. Run {result.run_id} is on record ({done}).\nTo go on: rlm resume {result.run_id}"

@@ -18,8 +18,8 @@ from ..extraction.errors import MaxRetriesExceeded
 from ..extraction.retry import ExtractionOrchestrator, Reply
 from ..models.client import ModelError
 from ..repl import event_data
-from ..repl.llm import Asker, excused
-from ..repl.loop import Driver
+from ..repl.config import RunConfig
+from ..repl.llm import RunModels, exclude_waiting
 from ..results import ExecutionResult, Failed, FailureCause, Submitted
 from ..signatures import InvalidOutputs, Signature
 
@@ -33,14 +33,14 @@ async def run_direct(task: Task, make: Callable[..., Any], *, observe: Observer 
     The run is told to the observer as every run is: it has no iterations, only attempts.
     """
     model = make(task.models.main, "main")
-    driver = Driver(task.signature, model, trigger=task.trigger, observe=observe, task=task.source)
+    driver = RunConfig(task.signature, model, trigger=task.trigger, observe=observe, task=task.source)
     inputs = task.signature.check_inputs(task.inputs)
     ledger, emit = Ledger(task.trigger), Emitter(uuid.uuid4().hex[:12], observe)
     emit(event_data.run_started(emit.run_id, driver, ledger, inputs, baseline="direct"))
-    asker = Asker(model, model, model, ledger, emit)
+    asker = RunModels(model, model, model, ledger, emit)
     try:
         left = ledger.seconds_left()
-        async with excused(asyncio.timeout(left if math.isfinite(left) else None)):
+        async with exclude_waiting(asyncio.timeout(left if math.isfinite(left) else None)):
             result = await _answer(task.signature, inputs, asker, emit)
     except ModelError as error:
         cause = FailureCause("model", error.kind)
@@ -73,7 +73,7 @@ def prompt_for(signature: Signature, inputs: Mapping[str, Any]) -> str:
 
 
 async def _answer(
-    signature: Signature, inputs: Mapping[str, Any], asker: Asker, emit: Emitter
+    signature: Signature, inputs: Mapping[str, Any], asker: RunModels, emit: Emitter
 ) -> Submitted[Any] | Failed:
     schema = signature.output_schema()
     accepted: list[Any] = []

@@ -15,7 +15,7 @@ import sandbox
 
 from ..events import Observer, fan_out, ignore
 from ..results import ExecutionResult, Failed, FailureCause, Submitted
-from ..runner import make_model, run_task
+from ..runner import arun_task, make_model
 from .baseline import run_direct
 from .config import Evaluation
 from .log import Entry
@@ -101,7 +101,7 @@ async def run_sample(evaluation: Evaluation, sample: Sample, epoch: int, *, obse
         if evaluation.baseline == "direct":
             result = await run_direct(task, make, observe=watched)
         else:
-            result = await run_task(task, observe=watched, make=make)
+            result = await arun_task(task, observe=watched, make=make)
     except Exception as error:  # before the run began: its inputs, a script that is gone
         result = Failed(f"{type(error).__name__}: {error}", cause=FailureCause("fault", type(error).__name__))
     cause = result.cause if isinstance(result, Failed) else None

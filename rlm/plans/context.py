@@ -16,9 +16,9 @@ from ..budgets import BudgetExceeded, FallbackReason, Ledger
 from ..events import Emitter
 from ..extraction.retry import Reply
 from ..models.client import ask
-from ..repl.llm import Asker
-from ..repl.loop import Driver
-from ..repl.replay import Past
+from ..repl.config import RunConfig
+from ..repl.llm import RunModels
+from ..repl.replay import RecordedRun
 from .logs import PlanLogs
 from .settings import PlanSettings
 
@@ -31,7 +31,7 @@ class Context:
     loop_id: str
     """The id of the loop's first run: another one only where a loop goes on."""
 
-    driver: Driver
+    driver: RunConfig
     inputs: dict[str, Any]
     settings: PlanSettings
     models: Mapping[str, Any]
@@ -40,14 +40,19 @@ class Context:
     ledger: Ledger
     logs: PlanLogs
     emit: Emitter
-    asker: Asker
+    asker: RunModels
 
     @classmethod
     def of(
-        cls, driver: Driver, inputs: Mapping[str, Any], settings: PlanSettings, past: Past | None, loop_id: str | None
+        cls,
+        driver: RunConfig,
+        inputs: Mapping[str, Any],
+        settings: PlanSettings,
+        past: RecordedRun | None,
+        loop_id: str | None,
     ) -> Context:
         """The context of a loop that begins or goes on. Raises `InvalidInputs`, and `ValueError` for unknown models."""
-        plain = driver._checked(inputs)
+        plain = driver.check_inputs(inputs)
         main = driver.main_model
         sub, extraction = driver.sub_model or main, driver.extraction_model or main
         models = {"main": main, "sub": sub, "extraction": extraction, **settings.models}
@@ -58,7 +63,7 @@ class Context:
         run_id = uuid.uuid4().hex[:12]
         ledger = Ledger(driver.trigger, spent=past.usage if past is not None else None)
         emit = Emitter(run_id, driver.observe)
-        asker = Asker(main, sub, extraction, ledger, emit)
+        asker = RunModels(main, sub, extraction, ledger, emit)
         logs = PlanLogs(settings.logs)
         return cls(run_id, loop_id or run_id, driver, plain, settings, models, ledger, logs, emit, asker)
 

@@ -13,9 +13,9 @@ from ..events import FailedThreshold
 from ..extraction.errors import ExtractionError
 from ..extraction.retry import ExtractionOrchestrator
 from ..models.client import ModelError
-from ..repl.conversation import describe_inputs
-from ..repl.loop import Driver
+from ..repl.config import RunConfig
 from ..repl.output_checks import failed_check
+from ..repl.prompts import describe_inputs
 from ..results import ExecutionResult, Extracted, Failed, Submitted
 from ..text import shorten
 from .context import Context
@@ -82,7 +82,7 @@ def _numbers(result: ExecutionResult[Any], thresholds: Thresholds) -> list[Faile
     return failed
 
 
-async def _invariants(outputs: dict[str, Any], invariants: tuple[str, ...], driver: Driver) -> list[FailedThreshold]:
+async def _invariants(outputs: dict[str, Any], invariants: tuple[str, ...], driver: RunConfig) -> list[FailedThreshold]:
     failed: list[FailedThreshold] = []
     for invariant in invariants:
         problem = await failed_check((invariant,), outputs, driver.isolation, driver.pool)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..extraction.errors import ExtractionError
 from ..extraction.retry import ExtractionOrchestrator, Reply
-from ..repl.conversation import describe_inputs
+from ..repl.prompts import describe_inputs
 from ..signatures import Signature
 from .plan import MAX_APPROACH_CHARS, Plan, Rejection, Scores, Weights
 from .prompts import template

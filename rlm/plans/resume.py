@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..repl.replay import Past
+from ..repl.replay import RecordedRun
 
 if TYPE_CHECKING:
     from ..traces import RunRecord
@@ -16,11 +16,11 @@ def loop_of(run_id: str) -> str:
     return next((str(run.beginning.get("loop_id") or run.id) for run in _runs(run_id)), run_id)
 
 
-def begun(run_id: str) -> dict[str, Past]:
+def begun(run_id: str) -> dict[str, RecordedRun]:
     """What is on record of the plans that a loop has run so far, by `plan_id`; of several runs, the longest."""
     from ..traces import past
 
-    found: dict[str, Past] = {}
+    found: dict[str, RecordedRun] = {}
     for run in _runs(run_id):
         for child in run.children:
             plan = (child.beginning.get("task") or {}).get("plan") or {}

@@ -16,8 +16,8 @@ from ..events import EscalationAnswered, OperatorAwaited, PlanAnswered, PlanEsca
 from ..models.cache import one_run
 from ..models.client import ModelError
 from ..repl import event_data
-from ..repl.loop import Driver
-from ..repl.replay import Past
+from ..repl.config import RunConfig
+from ..repl.replay import RecordedRun
 from ..results import ExecutionResult, Failed, FailureCause, Submitted, from_dict
 from ..signatures import InvalidOutputs
 from . import resume
@@ -35,51 +35,53 @@ from .shares import Shares
 from .trial import Accepted, Trial
 
 
-async def run_plans(
-    driver: Driver,
-    inputs: Mapping[str, Any],
-    settings: PlanSettings,
-    *,
-    past: Past | None = None,
-    loop_id: str | None = None,
-) -> ExecutionResult[Any]:
-    """A run of the driver's task with plans, to its ending. Raises `InvalidInputs` before anything is started.
-
-    With the `past` of an earlier run, its loop goes on from logs and trace: what was rejected stays rejected, a plan
-    that was being run goes on where it was, and an operator's answer counts. With its `loop_id` alone, from its logs.
-    """
-    begun: dict[str, Past] = {}
-    if past is not None:
-        loop_id, begun = loop_id or resume.loop_of(past.run_id), resume.begun(past.run_id)
-    loop = _Loop(Context.of(driver, inputs, settings, past, loop_id), past, begun)
-    with one_run():
-        return await loop.go()
-
-
-class _Loop:
+class PlanLoop:
     """The state of one loop."""
 
-    def __init__(self, context: Context, past: Past | None, begun: Mapping[str, Past]) -> None:
-        self.context, self.settings, self.past = context, context.settings, past
-        self.logs, self.emit = context.logs, context.emit
-        self.maker = PlanMaker(context)
-        self.trial = Trial(context, begun)
+    def __init__(
+        self,
+        config: RunConfig,
+        inputs: Mapping[str, Any],
+        settings: PlanSettings,
+        *,
+        past: RecordedRun | None = None,
+        loop_id: str | None = None,
+    ) -> None:
+        """Raise `InvalidInputs` before anything is started.
+
+        With the `past` of an earlier run, its loop is resumed from logs and trace: rejected plans stay rejected, a plan
+        that was under way goes on where it was, and an operator's answer counts. With `loop_id` alone, from its logs.
+        """
+        begun: dict[str, RecordedRun] = {}
+        if past is not None:
+            loop_id, begun = loop_id or resume.loop_of(past.run_id), resume.begun(past.run_id)
+        self.context = Context.of(config, inputs, settings, past, loop_id)
+        self.settings, self.past = settings, past
+        self.logs, self.emit = self.context.logs, self.context.emit
+        self.maker = PlanMaker(self.context)
+        self.trial = Trial(self.context, begun)
         self.escalations: list[str] = []
         self.rounds = 0
+
+    @property
+    def id(self) -> str:
+        """The id of this run."""
+        return self.context.run_id
 
     @property
     def rejections(self) -> list[Rejection]:
         """What was rejected in this loop so far."""
         return self.trial.rejections
 
-    async def go(self) -> ExecutionResult[Any]:
-        """Run to the end. Whatever happens, the result says what was tried and rejected."""
+    async def run(self) -> ExecutionResult[Any]:
+        """Run to the ending. Whatever happens, the result says what was tried and rejected."""
         context = self.context
         if self.emit.active:
             about = (context.run_id, context.driver, context.ledger, context.inputs, self.past)
             self.emit(event_data.run_started(*about, loop_id=context.loop_id))
         try:
-            result = await self._loop()
+            with one_run():
+                result = await self._loop()
         except ModelError as error:
             self.trial.cause = FailureCause("model", error.kind)
             result = self._failed(f"the model could not be asked for plans ({error.kind}): {error}")
@@ -97,6 +99,11 @@ class _Loop:
             result = replace(result, cause=self.trial.cause)
         self.emit(RunEnded(context.run_id, result))
         return result
+
+    def partial_result(self) -> Failed:
+        """Return the nearest rejected answer so far, and which plans were rejected."""
+        result = replace(self._failed("the run has not ended"), cause=FailureCause("interrupted"))
+        return replace(result, usage=self.context.ledger.usage(), run_id=self.id)
 
     async def _loop(self) -> ExecutionResult[Any]:
         sets = self.logs.sets_of(self.context.loop_id)

@@ -10,8 +10,8 @@ from typing import Any
 from ..budgets import Usage
 from ..events import FailedThreshold, PlanRejected, PlanSelected
 from ..repl import event_data
-from ..repl.loop import Driver
-from ..repl.replay import Past
+from ..repl.config import RunConfig
+from ..repl.replay import RecordedRun
 from ..results import ExecutionResult, Failed, FailureCause
 from .context import Context
 from .governance import judge
@@ -32,7 +32,7 @@ class Trial:
     """Runs and judges the plans of one loop. What is rejected is logged, told and kept."""
 
     context: Context
-    begun: Mapping[str, Past] = field(default_factory=dict)
+    begun: Mapping[str, RecordedRun] = field(default_factory=dict)
     """Plans that were being run when the loop was stopped, by id: they go on from what is on record of them."""
 
     rejections: list[Rejection] = field(default_factory=list)
@@ -113,7 +113,7 @@ class Trial:
         about = (set_id, one.plan.plan_id, one.plan.name, one.rank, run_id, list(failed))
         self.context.emit(PlanRejected(self.context.run_id, *about))
 
-    def _driver_of(self, plan: Plan) -> Driver:
+    def _driver_of(self, plan: Plan) -> RunConfig:
         """The driver with a plan's guidance, model and tools. Its runs are children: they may nest one deeper."""
         driver, models = self.context.driver, self.context.models
         model = models[plan.model or "main"]
@@ -128,7 +128,7 @@ class Trial:
             main_model=model,
             sub_model=models["sub"],
             extraction_model=models["extraction"],
-            act=None if own else driver.act,
+            main_call=None if own else driver.main_call,
             tools=tools,
             guidance=plan.approach,
             depth=driver.depth + 1,

@@ -6,12 +6,14 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sandbox import Variable
+from sandbox import CellResult, Variable
 
 from ..budgets import Ledger
 from ..events import (
     AttemptProblem,
     BudgetUsed,
+    CellEnded,
+    CellError,
     ExtractionAttempted,
     ModelNames,
     RunSettings,
@@ -25,16 +27,16 @@ from ..history import VariableChanges
 from ..signatures import Signature
 
 if TYPE_CHECKING:
-    from .loop import Driver
-    from .replay import Past
+    from .config import RunConfig
+    from .replay import RecordedRun
 
 
 def run_started(
     run_id: str,
-    driver: Driver,
+    config: RunConfig,
     ledger: Ledger,
     inputs: Mapping[str, Any],
-    past: Past | None = None,
+    past: RecordedRun | None = None,
     *,
     parent: str | None = None,
     parent_call: int | None = None,
@@ -42,24 +44,24 @@ def run_started(
     baseline: str | None = None,
 ) -> RunStarted:
     """Describe what a run starts from. The inputs are the live values."""
-    models = (driver.main_model, driver.sub_model or driver.main_model, driver.extraction_model or driver.main_model)
+    models = (config.main_model, config.sub_model or config.main_model, config.extraction_model or config.main_model)
     return RunStarted(
         run_id,
-        signature=driver.signature.once("info", lambda: _signature(driver.signature)),
+        signature=config.signature.once("info", lambda: _signature(config.signature)),
         inputs=dict(inputs),
         depth=ledger.depth,
         models=ModelNames(*(str(getattr(model, "model", model)) for model in models)),
         trigger=ledger.trigger,
         settings=RunSettings(
-            isolation=driver.isolation,
-            policy=driver.policy,
-            depth=driver.depth,
-            limits=dataclasses.asdict(driver.limits),
-            checks=list(driver.checks),
-            tools=sorted(driver.tools),
-            guidance=driver.guidance,
+            isolation=config.isolation,
+            policy=config.policy,
+            depth=config.depth,
+            limits=dataclasses.asdict(config.limits),
+            checks=list(config.checks),
+            tools=sorted(config.tools),
+            guidance=config.guidance,
         ),
-        task=dict(driver.task) if driver.task is not None else None,
+        task=dict(config.task) if config.task is not None else None,
         parent=parent,
         parent_call=parent_call,
         resumed_from=past.run_id if past is not None else None,
@@ -80,6 +82,13 @@ def variables_changed(
         changed={name: _variable(variables[name]) for name in changes.changed},
         removed=list(changes.removed),
     )
+
+
+def cell_ended(run_id: str, iteration: int, output: str, result: CellResult) -> CellEnded:
+    """Describe the end of a cell."""
+    error = None if (fault := result.error) is None else CellError(fault.name, fault.message, fault.line)
+    limit = None if result.limit is None else str(result.limit)
+    return CellEnded(run_id, iteration, output, result.ok, result.seconds, error, limit)
 
 
 def budget_used(run_id: str, ledger: Ledger, iterations: int) -> BudgetUsed:

@@ -34,7 +34,7 @@ class NotRecorded(Exception):
     """A cell that runs again made a call that it had not made the first time. Its answer is not known."""
 
 
-class Replay:
+class CallReplay:
     """The recorded calls of a cell that runs again.
 
     `live`: it had not ended, so what is missing is really called. None: the run has gone on since, so nothing is called
@@ -73,9 +73,9 @@ class CallLog:
         self.iteration = 0
         self.timed: list[CallRecord] = []
         self.recorded: list[RecordedCall] = []
-        self.replay: Replay | None = None
+        self.replay: CallReplay | None = None
 
-    def begin_cell(self, iteration: int, replay: Replay | None = None) -> None:
+    def begin_cell(self, iteration: int, replay: CallReplay | None = None) -> None:
         """A new cell: its calls are kept apart from those before."""
         self.iteration, self.timed, self.recorded, self.replay = iteration, [], [], replay
 

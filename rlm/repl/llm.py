@@ -1,4 +1,4 @@
-"""Asking the models of one run: what they use is counted, what they are asked and answer is told to whoever watches."""
+"""The models of one run: every call is counted, emitted, and answered from the record where there is one."""
 
 from __future__ import annotations
 
@@ -10,20 +10,24 @@ import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..adapters.metrics import TierMetrics
 from ..adapters.registry import profile_of_adapter
 from ..budgets import Ledger
 from ..events import Emitter, ModelAnswered, ModelAsked, ModelFailed
 from ..extraction.prompt import extraction_schema
+from ..extraction.retry import Reply
 from ..models.client import Answer, ModelError, ask
 from ..models.rate_limit.limiter import telling_waits
 from ..signatures import Signature
 from .conversation import Conversation
 from .host_calls import current_call
-from .profiles import manner_of
-from .replay import Past
+from .profiles import StandardProfile
+from .replay import RecordedRun
+
+if TYPE_CHECKING:
+    from .config import MainCall
 
 STEP, EXTRACTION = "the next step", "the answer, read off"
 READ_OFF = (
@@ -31,12 +35,10 @@ READ_OFF = (
     "null where that does not tell it."
 )
 
-Act = Callable[[Conversation], Awaitable[Answer]]
-
 
 @contextlib.asynccontextmanager
-async def excused(limit: asyncio.Timeout) -> AsyncIterator[None]:
-    """A limit that moves on while a question waits for its turn: that is no time of the run's."""
+async def exclude_waiting(limit: asyncio.Timeout) -> AsyncIterator[None]:
+    """Extend the timeout by the time spent waiting for the rate limiter."""
 
     def move(seconds: float) -> None:
         when = limit.when()
@@ -56,41 +58,42 @@ def _same(one: Any, other: Any) -> bool:
 async def next_reply(
     lm: Any, conversation: Conversation, *, adapter: Any = None, system: str | None = None, **options: Any
 ) -> Answer:
-    """The main model's next reply: plainly, or through the adapter that was set. Raises `ModelError`.
+    """Ask for the main model's next reply: plainly, or through an adapter. Raises `ModelError`.
 
-    A model that runs here is held to its form in any case: what an adapter could do for it, that does better. An
-    adapter that lets a model use its own words has nothing to add.
+    An adapter that lets a model use its own words has nothing to add.
     """
-    system, manner = system or conversation.system, manner_of(lm)
-    if adapter is None or manner.brief or profile_of_adapter(adapter).free_text:
-        turns = [(turn.role, turn.text) for turn in conversation.turns]
-        return await ask(lm, turns, system=system, **{**manner.settings(conversation), **options})
+    system = system or conversation.system
+    if adapter is None or profile_of_adapter(adapter).free_text:
+        return await ask(lm, [(turn.role, turn.text) for turn in conversation.turns], system=system, **options)
     from .adapter_calls import next_step
 
     return await next_step(adapter, lm, conversation, system, options)
 
 
 class OutOfTime(Exception):
-    """The time of the run was over before the model had answered."""
+    """The time of the run was over before the model answered."""
 
 
 @dataclass
-class Asker:
-    """Asks models on behalf of one run."""
+class RunModels:
+    """The models of one run. Every call is counted in the ledger and emitted as events."""
 
     main_model: Any
     sub_model: Any
     extraction_model: Any
     ledger: Ledger
     emit: Emitter
-    act: Act | None = None
-    """Asks the main model for its next reply, if not plainly: `Predict` lets dspy's predictor do it."""
+    main_call: MainCall | None = None
+    """Asks the main model in place of a plain call."""
 
     adapter: Any = None
-    """The dspy adapter that was set. None asks plainly, or for JSON where a type is wanted."""
+    """The dspy adapter. None asks plainly, or for JSON where a type is wanted."""
 
-    past: Past | None = None
-    """A run that is done again: its replies are not asked for."""
+    past: RecordedRun | None = None
+    """A run that is replayed: its replies are not asked for."""
+
+    profile: StandardProfile = field(default_factory=StandardProfile)
+    """How the main model is prompted."""
 
     tiers: TierMetrics = field(default_factory=TierMetrics)
     """Which tier answered the typed questions of this run."""
@@ -99,8 +102,8 @@ class Asker:
     _told: tuple[int, int] = (0, 0)
     """How much of the conversation has been told: its edition, and how many of its turns."""
 
-    async def main(self, conversation: Conversation, iteration: int) -> Answer:
-        """The main model's next reply. Raises `OutOfTime` when the run's time is over first."""
+    async def main(self, conversation: Conversation, iteration: int, settings: Mapping[str, Any]) -> Answer:
+        """Ask for the main model's next reply. Raises `OutOfTime` when the run's time is over first."""
         if self.past is not None and iteration <= len(self.past.iterations):
             reply = self.past.iterations[iteration - 1].reply
             self.emit(ModelAnswered(self.emit.run_id, next(self._numbers), iteration, reply, "main", past=True))
@@ -114,10 +117,12 @@ class Asker:
             left = self.ledger.seconds_left()
             limit = asyncio.timeout(left if math.isfinite(left) else None)
             try:
-                async with excused(limit):
-                    if self.act is not None:
-                        return await self.act(conversation)
-                    return await next_reply(self.main_model, conversation, adapter=self.adapter)
+                async with exclude_waiting(limit):
+                    # The grammar of a constrained model does more for it than an adapter could.
+                    adapter = None if self.profile.constrained else self.adapter
+                    if self.main_call is not None:
+                        return await self.main_call(conversation, settings, adapter)
+                    return await next_reply(self.main_model, conversation, adapter=adapter, **settings)
             except TimeoutError:
                 if not limit.expired():  # somebody else's: the run has time, and would ask again for ever
                     raise
@@ -176,6 +181,26 @@ class Asker:
         with self._watched("extraction", None):
             return await extracted(self.adapter, model, signature, prompt)
 
+    def extraction_agent(
+        self, signature: Signature, conversation: Conversation, timeout: float
+    ) -> Callable[[str], Awaitable[Reply]]:
+        """Return the function that asks for the extraction. An answer that takes longer than `timeout` fails.
+
+        A constrained model has read the conversation: it is asked at its end first, before it reads anything anew.
+        """
+        conversations = [conversation] if self.profile.constrained else []
+
+        async def agent(text: str) -> Reply:
+            asked_in = conversations.pop() if conversations else None
+            try:
+                async with exclude_waiting(asyncio.timeout(timeout)):
+                    answer = await self.extraction(text, signature, asked_in)
+            except TimeoutError:
+                raise ModelError("timeout", f"no answer in {timeout:g} seconds") from None
+            return Reply(answer.text, answer.truncated, answer.tokens_in, answer.tokens_out)
+
+        return agent
+
     async def _read_off(self, conversation: Conversation, schema: Mapping[str, Any]) -> Answer:
         from ..adapters.call_log import Recording, call_constrained
 
@@ -187,9 +212,9 @@ class Asker:
         self._count_held(EXTRACTION, record.seconds, answer, success=not answer.truncated)
         return answer
 
-    def count_step(self, answer: Answer, seconds: float, *, held: bool, success: bool) -> None:
+    def count_step(self, answer: Answer, seconds: float, *, success: bool) -> None:
         """Count a reply of the main model among the tiers: whether there was code in it."""
-        if held:
+        if self.profile.constrained:
             self._count_held(STEP, seconds, answer, success=success)
             return
         from ..adapters.call_log import Recording
@@ -208,7 +233,7 @@ class Asker:
         used, model = {"tokens_in": answer.tokens_in, "tokens_out": answer.tokens_out}, str(self.main_model.model)
         for metrics in (getattr(self.adapter, "metrics", None), self.tiers):
             if isinstance(metrics, TierMetrics):
-                if manner_of(self.main_model).brief:
+                if self.profile.constrained:
                     metrics.record_start(label, model, 3)
                 metrics.record(label, model, 3, success=success, seconds=seconds, **used)
                 if not success:

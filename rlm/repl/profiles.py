@@ -1,7 +1,8 @@
-"""How a main model is spoken to. All that is different for models that run here is decided in this room.
+"""Model profiles: how a kind of main model is prompted, what its replies may look like, and what it reads after a cell.
 
-They read a few dozen tokens a second and lose the thread easily, so they get a short prompt, short outputs and a form
-that their replies are held to: a thought, one code block, and nothing after it.
+`StandardProfile` serves every model that is asked over an API. `ConstrainedProfile` serves models that run here and can
+be held to a grammar: they read a few dozen tokens a second and lose the thread easily, so their prompts and outputs are
+short, and a reply is a thought, one code block, and nothing after it.
 """
 
 from __future__ import annotations
@@ -9,72 +10,262 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-if TYPE_CHECKING:
-    from .conversation import Conversation
+from sandbox import Variable
 
-MAX_OUTPUT_CHARS = 8_000
-BRIEF_OUTPUT_CHARS = 800
-BRIEF_REPLY_TOKENS = 240
-STUCK_TEMPERATURE = 0.8
+from ..budgets import Remaining
+from ..history import REPLHistoryEntry
+from ..models.client import Answer
+from ..signatures import Signature
+from ..text import cut_middle
+from .conversation import Conversation
+from .hints import rules, suggestions
+from .hints.missing_imports import with_imports
+from .hints.rules import CellFacts
+from .prompts import (
+    ALIASES,
+    describe_function,
+    describe_helpers,
+    describe_inputs,
+    goal_of,
+    long_inputs,
+    quote_guidance,
+    submit_call,
+    template,
+)
+from .reply import CUT_OFF, Reply, read_reply
 
-FORM = r"""start: THOUGHT? "```python\n" CODE "```"
+_BEGIN = "Begin. One thought, one ```python block."
+_BEGIN_LONG = "Begin. You have not seen {name} yet: do not guess, search it. One thought, one ```python block."
+_NOTHING_PRINTED = "(nothing was printed; print what you want to see)"
+_SUGGESTION = "If that is the answer, run this:\n```python\n{submit}\n```"
+_LAST_REPLY = "This is your last reply: call SUBMIT now."
+_TRACEBACK_NOISE = re.compile(r"^Traceback \(most recent call last\):\n|^ *[\^~]+\n", re.MULTILINE)
+
+# What a constrained model is told of the functions that are always there.
+_KNOWN_FUNCTIONS = (
+    "- llm_query(prompt, context): asks a small model about a short text",
+    "- llm_batch(prompts, contexts): the same for many, a list of answers",
+)
+_REPLY_TOKENS = 240
+_STUCK_TEMPERATURE = 0.8
+
+# One sentence without code in it: in a second one small models begin to make up what they will find. Backticks end the
+# code wherever they come, because such a model often closes its block on the last line itself.
+_REPLY_GRAMMAR = r"""start: THOUGHT? "```python\n" CODE "```"
 THOUGHT: /{opening}[^`\n.=]{1,90}\.?\n/
 CODE: /[^`]+/
 """
-"""One sentence, and no code in it: in a second one small models begin to make up what they will find. Backticks end the
-code wherever they come, for such a model often closes its block on the last line itself."""
 
-
-OFFER = r"""start: "Is that the answer? " (yes | no)
+# After a value was printed that could be the answer, one word submits it: small models often print the answer and
+# begin again.
+_OFFER_GRAMMAR = r"""start: "Is that the answer? " (yes | no)
 yes: {offer}
 no: THOUGHT "```python\n" CODE "```"
 THOUGHT: /No, [^`\n.=]{1,90}\.?\n/
 CODE: /[^`]+/
 """
-"""After a value was printed that could be the answer: a word from the model, and it is submitted. Small models often
-print the answer and begin again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
-    """How a model is spoken to, and how it may answer."""
+class Observation:
+    """What the model reads after an iteration."""
 
-    brief: bool = False
-    output_chars: int = MAX_OUTPUT_CHARS
-    """How much of what a cell printed is shown."""
-
-    def settings(self, conversation: Conversation) -> Mapping[str, Any]:
-        """For the next reply in a conversation: the form that it is held to, if this model can be.
-
-        A model that is stuck writes the same again at a temperature of 0, so it is given a higher one.
-        """
-        if not self.brief:
-            return {}
-        held = _held(conversation.opening, conversation.offer)
-        return {**held, "temperature": STUCK_TEMPERATURE} if conversation.stuck else held
+    text: str
+    suggestion: str | None = None
+    """The SUBMIT call that it suggests."""
 
 
-def manner_of(model: Any) -> Manner:
-    """Brief for a model that runs here and can be held to a form."""
-    return _BRIEF if getattr(model, "constrains", False) else _FULL
+class StandardProfile:
+    """Models that are asked over an API: whole descriptions, previews, long outputs."""
+
+    rules: tuple[rules.Rule, ...] = rules.STANDARD
+    constrained = False
+    """Whether replies are held to a grammar. Then no adapter takes part, and the extraction joins the conversation."""
+
+    max_output_chars = 8_000
+
+    def begin(
+        self,
+        signature: Signature,
+        inputs: Mapping[str, Any],
+        functions: Mapping[str, Callable[..., Any]],
+        helpers: str,
+        budget: Remaining,
+        guidance: str | None,
+        known: Iterable[str],
+    ) -> Conversation:
+        """Return the conversation with the system prompt and the task. `known` are the runtime's own functions."""
+        described = [describe_function(name, function) for name, function in functions.items() if name not in ALIASES]
+        system = template("system").substitute(
+            submit=submit_call(signature), functions="\n".join([*described, *describe_helpers(helpers)])
+        )
+        task = template("task").substitute(
+            instructions=signature.instructions,
+            inputs=describe_inputs(signature, inputs),
+            outputs=signature.field_list(),
+            budget=str(budget),
+            approach=quote_guidance(guidance),
+            begin=_begin(inputs),
+        )
+        return Conversation(system, task)
+
+    def reply_settings(
+        self, history: Sequence[REPLHistoryEntry], unread: frozenset[str], suggestion: str | None
+    ) -> Mapping[str, Any]:
+        """Return the settings of the next model call, beside the model's own."""
+        return {}
+
+    def read(self, answer: Answer) -> Reply:
+        """Find the code in an answer."""
+        reply = read_reply(answer.text)
+        return replace(reply, hints=(CUT_OFF, *reply.hints)) if answer.truncated else reply
+
+    def prepare_code(self, code: str, variables: Mapping[str, Variable]) -> str:
+        """Return the code as it is run."""
+        return code
+
+    def observe(
+        self,
+        cell: CellFacts,
+        hints: Sequence[str],
+        signature: Signature,
+        budget: Remaining,
+    ) -> Observation:
+        """Write what the model reads after its cell: hints, what was printed, how it could submit, the budget."""
+        suggestion = suggestions.suggest_submit(signature, cell)
+        parts = [*hints, f"Output:\n{self._printed(cell)}"]
+        if suggestion:
+            parts.append(_SUGGESTION.format(submit=suggestion))
+        return Observation("\n\n".join([*parts, *self._budget_lines(budget)]), suggestion)
+
+    def observe_without_code(self, hints: Sequence[str], budget: Remaining) -> Observation:
+        """Write what the model reads after a reply in which there was nothing to run."""
+        return Observation("\n\n".join([*hints, *self._budget_lines(budget)]))
+
+    def doubt(self, code: str, history: Sequence[REPLHistoryEntry], variables: Mapping[str, Variable]) -> str | None:
+        """Return why a value that the code submits is doubtful. SUBMIT is refused once for it."""
+        return None
+
+    def evidence(self, variables: Mapping[str, Variable], cells: Iterable[str]) -> Mapping[str, Variable]:
+        """Return the variables that can be evidence for an extracted answer."""
+        return variables
+
+    def _printed(self, cell: CellFacts) -> str:
+        printed = cut_middle(self._clean(cell.output).rstrip(), self.max_output_chars)
+        if printed:
+            return printed
+        state = suggestions.summarize_variables(cell)
+        return _NOTHING_PRINTED + (f"\nVariables now: {state}" if state else "")
+
+    def _clean(self, output: str) -> str:
+        return output
+
+    def _budget_lines(self, budget: Remaining) -> list[str]:
+        return [f"[{budget}]"]
 
 
-_FULL, _BRIEF = Manner(), Manner(True, BRIEF_OUTPUT_CHARS)
+class ConstrainedProfile(StandardProfile):
+    """Models that run here and are held to a grammar: short prompts, short outputs, one form of reply."""
+
+    rules = rules.CONSTRAINED
+    constrained = True
+    max_output_chars = 800
+
+    def begin(
+        self,
+        signature: Signature,
+        inputs: Mapping[str, Any],
+        functions: Mapping[str, Callable[..., Any]],
+        helpers: str,
+        budget: Remaining,
+        guidance: str | None,
+        known: Iterable[str],
+    ) -> Conversation:
+        """Return the conversation with a short system prompt and task; `known` functions are not explained."""
+        own = [describe_function(name, function) for name, function in functions.items() if name not in {*known}]
+        system = template("system_brief").substitute(
+            submit=submit_call(signature), functions="\n".join([*_KNOWN_FUNCTIONS, *own])
+        )
+        task = template("task_brief").substitute(
+            instructions=signature.instructions,
+            inputs=describe_inputs(signature, inputs, preview=False),
+            outputs=signature.field_list(),
+            approach=quote_guidance(guidance),
+            begin=_begin(inputs),
+        )
+        return Conversation(system, task)
+
+    def reply_settings(
+        self, history: Sequence[REPLHistoryEntry], unread: frozenset[str], suggestion: str | None
+    ) -> Mapping[str, Any]:
+        """Return the grammar of the next reply; a higher temperature for a model that repeats itself."""
+        settings = _reply_format(suggestions.opening(history, unread), suggestion)
+        stuck = len(history) > 1 and history[-1].code == history[-2].code
+        return {**settings, "temperature": _STUCK_TEMPERATURE} if stuck else settings
+
+    def read(self, answer: Answer) -> Reply:
+        """Find the code in an answer. The grammar ends replies at their limit, which says nothing."""
+        return read_reply(answer.text)
+
+    def prepare_code(self, code: str, variables: Mapping[str, Variable]) -> str:
+        """Return the code with the imports that it lacks."""
+        return with_imports(code, variables)
+
+    def observe(
+        self,
+        cell: CellFacts,
+        hints: Sequence[str],
+        signature: Signature,
+        budget: Remaining,
+    ) -> Observation:
+        """Write what the model reads after its cell. A small model goes by what it read last, so hints follow."""
+        suggestion = suggestions.suggest_submit(signature, cell)
+        parts = [f"Output:\n{self._printed(cell)}", *hints]
+        if goal := goal_of(signature, cell.inputs):
+            parts.append(f"Wanted: {goal}")
+        if suggestion:
+            parts.append(_SUGGESTION.format(submit=suggestion))
+        return Observation("\n\n".join([*parts, *self._budget_lines(budget)]), suggestion)
+
+    def doubt(self, code: str, history: Sequence[REPLHistoryEntry], variables: Mapping[str, Variable]) -> str | None:
+        """Doubt constants that are submitted after a part of something was printed."""
+        return rules.constant_from_a_sample(code, history[-1].code if history else "", variables)
+
+    def evidence(self, variables: Mapping[str, Variable], cells: Iterable[str]) -> Mapping[str, Variable]:
+        """Leave out variables that were only ever set to constants: the model wrote their values down."""
+        return suggestions.without_constants(variables, cells)
+
+    def _clean(self, output: str) -> str:
+        return _TRACEBACK_NOISE.sub("", output)
+
+    def _budget_lines(self, budget: Remaining) -> list[str]:
+        return [_LAST_REPLY] if budget.iterations == 1 else []
+
+
+def profile_for(constrains: bool) -> StandardProfile:
+    """Return the profile of a model, by whether its replies can be held to a grammar."""
+    return ConstrainedProfile() if constrains else StandardProfile()
+
+
+def _begin(inputs: Mapping[str, Any]) -> str:
+    texts = [name for name in long_inputs(inputs) if isinstance(inputs[name], str)]
+    return _BEGIN_LONG.format(name=texts[0]) if texts else _BEGIN
 
 
 @functools.lru_cache(maxsize=256)
-def _held(opening: str, offer: str) -> Mapping[str, Any]:
+def _reply_format(opening: str, suggestion: str | None) -> Mapping[str, Any]:
     from ..models.local.constraints import Constraint
 
-    if offer:
-        form = OFFER.replace("{offer}", json.dumps(f"Yes.\n```python\n{offer}\n```", ensure_ascii=False))
+    if suggestion:
+        offer = json.dumps(f"Yes.\n```python\n{suggestion}\n```", ensure_ascii=False)
+        grammar = _OFFER_GRAMMAR.replace("{offer}", offer)
     else:
-        form = FORM.replace("{opening}", re.escape(opening).replace("/", r"\/").replace("`", ""))
-        form = form.replace("?", "", 1) if opening else form
-    held = Constraint("lark", form).response_format()
-    asked = {"type": "json_schema", "json_schema": {"name": held["name"], "schema": held["schema"]}}
-    return {"response_format": asked, "max_tokens": BRIEF_REPLY_TOKENS}
+        grammar = _REPLY_GRAMMAR.replace("{opening}", re.escape(opening).replace("/", r"\/").replace("`", ""))
+        grammar = grammar.replace("?", "", 1) if opening else grammar
+    constraint = Constraint("lark", grammar).response_format()
+    schema = {"name": constraint["name"], "schema": constraint["schema"]}
+    return {"response_format": {"type": "json_schema", "json_schema": schema}, "max_tokens": _REPLY_TOKENS}

@@ -1,4 +1,4 @@
-"""What a run did before it was interrupted, or up to where another is to leave it: enough to do it again, unasked."""
+"""The recorded iterations of an earlier run, replayed without calling any model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..budgets import Usage
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """A host call and what came of it."""
+    """A host call with its answer or error."""
 
     name: str
     arguments: str
@@ -23,27 +23,27 @@ class RecordedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class PastIteration:
-    """One iteration: what the model replied, and what its code got from the host."""
+class RecordedIteration:
+    """One iteration: the reply of the model, and the host calls of its cell with their answers."""
 
     reply: str
     calls: tuple[RecordedCall, ...] = ()
     output: str | None = None
-    """What came of the cell; None where it had not ended."""
+    """The output of the cell; None where it had not ended."""
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class RecordedRun:
     """The iterations of a run so far. No model is asked for them again."""
 
     run_id: str
-    iterations: tuple[PastIteration, ...] = ()
+    iterations: tuple[RecordedIteration, ...] = ()
     usage: Usage = field(default_factory=Usage)
-    """What all of it had used; that counts."""
+    """What the earlier run had used; it counts."""
 
     answered: Mapping[str, int] = field(default_factory=dict)
-    """How often each model has answered in a run with plans, those of its plans and the runs before it included."""
+    """How often each model has answered in a run with plans, its plans and the runs before it included."""
 
-    def until(self, iterations: int) -> Past:
-        """Only the first so many iterations. What the others used stays spent."""
+    def until(self, iterations: int) -> RecordedRun:
+        """Return the first iterations only. What the others used stays spent."""
         return replace(self, iterations=self.iterations[:iterations])

@@ -65,13 +65,13 @@ NOT_RUN = "This block of your reply was not run, because it is not Python code: 
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What to do with a reply."""
+class Reply:
+    """A reply, read: its reasoning and the code to run."""
 
     reasoning: str | None
     code: str | None
-    remarks: tuple[str, ...] = ()
-    """What the model is told about its reply, beside what its code printed."""
+    hints: tuple[str, ...] = ()
+    """What the model is told about how it wrote the reply."""
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class _Found:
     invented: bool = False
 
 
-def read_reply(text: str) -> Step:
+def read_reply(text: str) -> Reply:
     """Find the code in a reply. A reply without any is a step too: it says what was missing."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")  # as Python itself reads them
     parts = parts_of(text)
@@ -96,18 +96,18 @@ def read_reply(text: str) -> Step:
     rest = "".join(part.text for part in parts if part.kind == "prose")
     blocks = [part for part in parts if part.kind == "block"]
     if (bare := _bare_code(text, rest, blocks)) is not None:
-        return Step(_joined(thoughts if bare != text.strip() else []), bare, _remarks_on(bare))
+        return Reply(_joined(thoughts if bare != text.strip() else []), bare, _hints_on(bare))
     found = _found_in(parts)
     if not found.code and found.doubtful:
         found.code.append(found.doubtful.pop(0))
     not_run = [*found.skipped, *found.doubtful]
-    remarks = (NOT_RUN.format(_named(not_run)),) if not_run else ()
+    hints = (NOT_RUN.format(_named(not_run)),) if not_run else ()
     reasoning = _joined([*thoughts, "".join(found.prose).strip()])
     if not found.code:
         in_words = any(_SUBMIT.search(one) for one in (rest, *(block.text for block in blocks)))
-        return Step(reasoning, None, (*remarks, SUBMIT_IN_WORDS if in_words else NO_CODE))
+        return Reply(reasoning, None, (*hints, SUBMIT_IN_WORDS if in_words else NO_CODE))
     code = "\n".join(found.code)
-    return Step(reasoning, code, (INVENTED_OUTPUT,) * found.invented + remarks + _remarks_on(code))
+    return Reply(reasoning, code, (INVENTED_OUTPUT,) * found.invented + hints + _hints_on(code))
 
 
 def _found_in(parts: list[Part]) -> _Found:
@@ -190,7 +190,7 @@ def _does_something(code: str) -> bool:
     )
 
 
-def _remarks_on(code: str) -> tuple[str, ...]:
+def _hints_on(code: str) -> tuple[str, ...]:
     return (PRINTED_SUBMIT,) if _PRINTED_SUBMIT.search(code) else ()
 
 

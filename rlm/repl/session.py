@@ -1,4 +1,4 @@
-"""The REPL of one run: a sandbox session that is built up again, from the record, when its kernel dies."""
+"""The session of one run: a sandbox session that is rebuilt from the record when its kernel dies."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from importlib.resources import files
 from typing import Any
 
 import sandbox
-from sandbox import AsyncSession, CellResult, Limits, Variable
+from sandbox import AsyncSession, CellResult, Variable
 
 from ..history import VariableChanges
-from .host_calls import CallLog, Replay
-from .replay import PastIteration, RecordedCall
+from .config import RunConfig
+from .host_calls import CallLog, CallReplay
+from .replay import RecordedCall, RecordedIteration
 
 MAX_REVIVALS = 3
 AGAIN = "The kernel had ended and was started anew; the cells before were run again, so their variables are there."
@@ -34,30 +35,38 @@ def helper_source() -> str:
     return files(__package__).joinpath("kernel_helpers.py").read_text(encoding="utf-8")
 
 
-class Repl:
-    """Runs cells, remembers them with their calls, and knows the variables as they were last seen."""
+def output_of(result: CellResult) -> str:
+    """Return the output of a cell: what it printed, the last value, the error, a limit that was reached."""
+    parts = [result.text.rstrip("\n")] if result.text else []
+    if result.value is not None:
+        parts.append(result.value)
+    if result.error is not None:
+        parts.append(result.error.traceback.rstrip("\n"))
+    if result.limit is not None and str(result.limit) not in "\n".join(parts):
+        parts.append(f"[{result.limit}]")
+    return "\n".join(parts)
+
+
+class ReplSession:
+    """Runs cells, records them with their calls, and has the variables as they were last seen."""
 
     def __init__(
         self,
         inputs: Mapping[str, Any],
         functions: Mapping[str, Callable[..., Any]],
-        log: CallLog,
-        *,
-        limits: Limits,
-        isolation: str,
-        policy: Any,
-        pool: sandbox.Pool | None,
+        calls: CallLog,
+        config: RunConfig,
     ) -> None:
-        self._log = log
+        self._log = calls
         self._options: dict[str, Any] = {
             "inputs": dict(inputs),
-            "functions": {name: log.wrap(name, function) for name, function in functions.items()},
-            "limits": limits,
-            "isolation": isolation,
-            "policy": policy,
+            "functions": {name: calls.wrap(name, function) for name, function in functions.items()},
+            "limits": config.limits,
+            "isolation": config.isolation,
+            "policy": config.policy,
             "protected": tuple(inputs),
             "helpers": helper_source(),
-            "pool": pool,
+            "pool": config.pool,
         }
         self._given = frozenset(inputs)
         self._session: AsyncSession | None = None
@@ -65,9 +74,9 @@ class Repl:
         self._cells: list[tuple[str, tuple[RecordedCall, ...], bool]] = []
         self._revivals = 0
         self.variables: dict[str, Variable] = {}
-        self.changed = VariableChanges()
+        self.changes = VariableChanges()
 
-    async def __aenter__(self) -> Repl:
+    async def __aenter__(self) -> ReplSession:
         """Begin to open the session: the model can be asked meanwhile. Whoever wants to run a cell waits for it."""
         self._opening = asyncio.ensure_future(AsyncSession(**self._options).__aenter__())
         await asyncio.sleep(0)  # a kernel that waits in the pool is taken, and sent its inputs, right now
@@ -93,7 +102,7 @@ class Repl:
         return self._session
 
     async def run(
-        self, code: str, timeout: float, iteration: int, past: PastIteration | None = None
+        self, code: str, timeout: float, iteration: int, past: RecordedIteration | None = None
     ) -> tuple[CellResult, tuple[str, ...]]:
         """Run a cell: its result, and what the model must be told about the kernel. Its calls are in the log.
 
@@ -101,20 +110,20 @@ class Repl:
         """
         until = time.monotonic() + timeout
         session, remarks = await self._living(until)
-        again = None if past is None else Replay(past.calls, live=past.output is None)
+        again = None if past is None else CallReplay(past.calls, live=past.output is None)
         self._log.begin_cell(iteration, again)
         result = await session.run(code, timeout=max(_LEAST_S, until - time.monotonic()), variables=True)
         if session.alive:
             self._cells.append((code, tuple(self._log.recorded), result.ok))
             self._look(result.variables)
         else:
-            self.changed = VariableChanges()
+            self.changes = VariableChanges()
             remarks += (
                 "The kernel ended with this cell. The next cell gets a new one, where all earlier cells ran again.",
             )
         return result, remarks
 
-    async def seen(self) -> dict[str, Variable]:
+    async def last_variables(self) -> dict[str, Variable]:
         """The variables as they are now, with longer values than cells bring along; or else as they were last seen."""
         if (session := await self._opened()).alive:
             # A thread that a cell has left behind may keep the kernel busy: what is known is enough then.
@@ -128,7 +137,7 @@ class Repl:
         if now is None:
             return  # what was seen last has to do
         before = self.variables
-        self.changed = VariableChanges(
+        self.changes = VariableChanges(
             added=tuple(name for name in now if name not in before and name not in self._given),
             changed=tuple(name for name, one in now.items() if name in before and (one.changed or one != before[name])),
             removed=tuple(name for name in before if name not in now),
@@ -150,7 +159,7 @@ class Repl:
         await session.close()
         self._session = session = await AsyncSession(**self._options).__aenter__()
         for code, calls, ended_well in self._cells:
-            self._log.begin_cell(self._log.iteration, Replay(calls))
+            self._log.begin_cell(self._log.iteration, CallReplay(calls))
             result = await session.run(code, timeout=max(_LEAST_S, until - time.monotonic()))
             if ended_well and not result.ok:
                 why = result.error.traceback.rstrip().rpartition("\n")[2] if result.error is not None else result.limit

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import keyword
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
@@ -20,8 +20,8 @@ from ..extraction.schema import Schema
 from ..signatures import InvalidOutputs, Signature, SignatureError
 from .coercion import converted
 from .function_docs import plain
-from .hints import grounding
-from .llm import Asker
+from .hints.grounding import Grounding
+from .llm import RunModels
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -46,6 +46,9 @@ REPEATABLE = ("SUBMIT", "validate_json")
 
 _PARALLEL = 16
 
+Check = Callable[[Mapping[str, Any]], Awaitable[str | None]]
+"""Says what is wrong with outputs; None if nothing is."""
+
 ChildRun = Callable[[str, dict[str, Any]], Any]
 
 
@@ -63,17 +66,14 @@ class ReplTools:
 
     signature: Signature
     ledger: Ledger
-    asker: Asker
+    models: RunModels
     child_run: ChildRun | None
     iterations: Callable[[], int]
-    check: Callable[[Mapping[str, Any]], Any] | None = None
-    """Further checks of outputs that fit the signature: what is wrong, in words, or nothing."""
+    check: Check | None = None
+    """Further checks of outputs that fit the signature."""
 
-    unread: frozenset[str] = frozenset()
-    """Inputs that the prompt does not show whole, while no code has read any of them: no answer can come from there."""
-
-    doubt: str | None = None
-    """Why values that are submitted next are doubtful. It is said once; who submits again means it."""
+    grounding: Grounding = field(default_factory=lambda: Grounding(frozenset()))
+    """What speaks against values that are submitted now."""
 
     submitted: BaseModel | None = None
     rejected: Any = None
@@ -109,12 +109,9 @@ class ReplTools:
         else:
             values = converted(values, types, self.schema)
             problem = self._misfit(values, types, "SUBMIT")
-            if problem is None and self.unread:
-                problem = grounding.unread(self.unread)
-            if problem is None and self.check is not None:
+            if problem is None and self.check is not None and not self.grounding.unread:
                 problem = await self.check(values)
-        if problem is None and self.doubt is not None:
-            problem, self.doubt = self.doubt, None
+            problem = problem or self.grounding.objection()
         if problem is not None:
             self.rejected = values
             raise InvalidSubmission(problem)
@@ -157,7 +154,7 @@ class ReplTools:
                     self.ledger.reserve_call()
                     answers[index] = await self._ask(prompts[index], texts[index], None, wanted)
                 except Exception as error:  # whatever an adapter raises: the others are asked all the same
-                    errors[index] = str(error) or type(error).__name__
+                    errors[index] = str(error) or error.__class__.__name__  # `type` is a parameter here
 
         await asyncio.gather(*(work() for _ in range(min(len(prompts), max(1, int(max_parallel))))))
         self._errors = errors
@@ -199,8 +196,8 @@ class ReplTools:
         text = prompt if context is None else f"{prompt}\n\n{context if isinstance(context, str) else repr(context)}"
         main, iteration = model == "main", self.iterations() + 1
         if wanted is None:
-            return (await self.asker.sub(text, main=main, iteration=iteration)).text
-        return to_jsonable_python(await self.asker.typed(text, wanted, main=main, iteration=iteration))
+            return (await self.models.sub(text, main=main, iteration=iteration)).text
+        return to_jsonable_python(await self.models.typed(text, wanted, main=main, iteration=iteration))
 
     def _misfit(self, values: Any, types: Mapping[str, str], what: str) -> str | None:
         """Why these are not outputs, if they are not: by the schema, or by what else the types say."""

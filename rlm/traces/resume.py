@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..budgets import Usage
-from ..repl.replay import Past, PastIteration, RecordedCall
+from ..repl.replay import RecordedCall, RecordedIteration, RecordedRun
 from .runs import UnknownRun, load
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .runs import RunRecord
 
 
-def past(run: RunRecord, iterations: int | None = None) -> Past:
+def past(run: RunRecord, iterations: int | None = None) -> RecordedRun:
     """Return the iterations of a run. An unfinished one has the host calls that were answered.
 
     With `iterations`, return only that many, and the usage up to there.
@@ -23,7 +23,7 @@ def past(run: RunRecord, iterations: int | None = None) -> Past:
     if iterations is not None:
         whole = past(run)
         return whole if iterations >= len(whole.iterations) else _first(run, whole, iterations)
-    replayable: list[PastIteration] = []
+    replayable: list[RecordedIteration] = []
     for iteration in run.iterations:
         if iteration.reply is None or iteration.number != len(replayable) + 1:
             break  # no reply of the model is recorded: the new run asks for it
@@ -31,16 +31,16 @@ def past(run: RunRecord, iterations: int | None = None) -> Past:
         if not iteration.finished:
             break
     replies = _reply_counts(run) if run.beginning.get("loop_id") else {}
-    return Past(run.id, tuple(replayable), usage(run), replies)
+    return RecordedRun(run.id, tuple(replayable), usage(run), replies)
 
 
-def _first(run: RunRecord, whole: Past, iterations: int) -> Past:
+def _first(run: RunRecord, whole: RecordedRun, iterations: int) -> RecordedRun:
     """Return the first iterations of a run, with the usage after the last of them."""
     used = Usage()
     for event in run.events(kinds=["budget"]):
         if event.data.get("iterations") == iterations:
             used = _usage_of(event.data)
-    return Past(run.id, whole.iterations[:iterations], used)
+    return RecordedRun(run.id, whole.iterations[:iterations], used)
 
 
 def usage(run: RunRecord) -> Usage:
@@ -95,12 +95,12 @@ def _usage_of(budget: dict[str, Any]) -> Usage:
     )
 
 
-def _iteration(iteration: IterationRecord) -> PastIteration:
+def _iteration(iteration: IterationRecord) -> RecordedIteration:
     assert iteration.reply is not None
     output = iteration.output
     if output is None and iteration.finished:
         output = ""  # there was no code to run
-    return PastIteration(iteration.reply, tuple(_call(call) for call in iteration.calls if call.ended), output)
+    return RecordedIteration(iteration.reply, tuple(_call(call) for call in iteration.calls if call.ended), output)
 
 
 def _call(call: HostCallRecord) -> RecordedCall:

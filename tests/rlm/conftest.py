@@ -13,7 +13,7 @@ import pytest
 import sandbox
 from rlm.budgets import FallbackTrigger
 from rlm.models.scripted import scripted_lm
-from rlm.repl.loop import Driver
+from rlm.repl.config import RunConfig
 from rlm.signatures import Signature
 from rlm.traces import RunRecord, TraceWriter, load
 from tests.support.trace_scripts import SHORT
@@ -33,7 +33,7 @@ def record(tmp_path: Path, pool: sandbox.Pool) -> Callable[..., RunRecord]:
         **inputs: Any,
     ) -> RunRecord:
         with TraceWriter(tmp_path) as writer:
-            driver = Driver(
+            driver = RunConfig(
                 Signature.of(signature),
                 scripted_lm(replies),
                 scripted_lm(sub or {"*": "yes"}, name="scripted/sub"),

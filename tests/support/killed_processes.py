@@ -71,7 +71,7 @@ def driver(observe: Any, log: Path, replies: list[str], pool: Any = None) -> Any
     """A run whose code calls a slow function of the host, which keeps a log of its calls."""
     from rlm.budgets import FallbackTrigger
     from rlm.models.scripted import scripted_lm
-    from rlm.repl.loop import Driver
+    from rlm.repl.config import RunConfig
     from rlm.signatures import Signature
 
     def slow(step: int, n: int) -> int:
@@ -81,7 +81,7 @@ def driver(observe: Any, log: Path, replies: list[str], pool: Any = None) -> Any
         time.sleep(0.004)
         return step * 10 + n
 
-    return Driver(
+    return RunConfig(
         Signature.of("doc -> n: int"),
         scripted_lm(replies),
         trigger=FallbackTrigger(max_iterations=30),

@@ -9,9 +9,9 @@ import sandbox
 from rlm.events import Event
 from rlm.models.scripted import scripted_lm
 from rlm.plans import PlanLogs, PlanSettings
-from rlm.plans.runner import run_plans
-from rlm.repl.loop import Driver
-from rlm.repl.replay import Past
+from rlm.plans.runner import PlanLoop
+from rlm.repl.config import RunConfig
+from rlm.repl.replay import RecordedRun
 from rlm.signatures import Signature
 
 
@@ -24,13 +24,17 @@ class Loop:
         self.events: list[Event] = []
         self.logs = PlanLogs(logs)
         signature = options.pop("signature", "question: str -> answer: int")
-        self.driver = Driver(Signature.of(signature), self.main, pool=pool, observe=self.events.append, **options)
+        self.driver = RunConfig(Signature.of(signature), self.main, pool=pool, observe=self.events.append, **options)
 
     async def run(
-        self, settings: PlanSettings | None = None, loop_id: str | None = None, past: Past | None = None, **inputs: Any
+        self,
+        settings: PlanSettings | None = None,
+        loop_id: str | None = None,
+        past: RecordedRun | None = None,
+        **inputs: Any,
     ) -> Any:
         given = inputs or {"question": "How many?"}
-        return await run_plans(self.driver, given, settings or self.settings(), past=past, loop_id=loop_id)
+        return await PlanLoop(self.driver, given, settings or self.settings(), past=past, loop_id=loop_id).run()
 
     def settings(self, **changes: Any) -> PlanSettings:
         return PlanSettings(**{"logs": self.logs.folder, "models": self.models, **changes})

@@ -13,7 +13,7 @@ import sandbox
 from rlm.budgets import FallbackTrigger
 from rlm.events import Event
 from rlm.models.scripted import scripted_lm
-from rlm.repl.loop import Driver
+from rlm.repl.config import RunConfig
 from rlm.signatures import Signature
 from rlm.traces import TraceWriter
 from tests.support.events import make_event
@@ -44,7 +44,7 @@ def record_lease(home: Path, pool: sandbox.Pool, *, rent: int = 4001) -> str:
     answers = [one.replace("4001", str(rent)) for one in EXTRACTED]
     return _record(
         home,
-        Driver(
+        RunConfig(
             Signature.of("doc -> payer: str, rent: int"),
             scripted_lm([*READING[:3], *INNER, READING[3]]),
             scripted_lm({"Which day": "2", "*": "the tenant"}, name="scripted/sub"),
@@ -60,11 +60,13 @@ def record_lease(home: Path, pool: sandbox.Pool, *, rent: int = 4001) -> str:
 def record_count(home: Path, pool: sandbox.Pool, number: int) -> str:
     """A short run that submits."""
     replies = [cell("n = len(doc)\nprint(n)", "I count."), cell("SUBMIT(n=n)", "I have it.")]
-    driver = Driver(Signature.of("doc -> n: int"), scripted_lm(replies), pool=pool, task={"path": "tasks/count.yaml"})
+    driver = RunConfig(
+        Signature.of("doc -> n: int"), scripted_lm(replies), pool=pool, task={"path": "tasks/count.yaml"}
+    )
     return _record(home, driver, {"doc": "x" * number})
 
 
-def _record(home: Path, driver: Driver, inputs: dict[str, Any]) -> str:
+def _record(home: Path, driver: RunConfig, inputs: dict[str, Any]) -> str:
     import dataclasses
 
     with TraceWriter(home) as writer:

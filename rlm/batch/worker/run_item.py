@@ -86,7 +86,7 @@ async def _run(item: Item) -> Outcome:
     from sandbox.isolation.probe import choose_tier
 
     from ...repl.session import MAX_REVIVALS
-    from ...runner import run_task
+    from ...runner import arun_task
 
     try:
         task = _own_binder().bind(item)
@@ -96,7 +96,7 @@ async def _run(item: Item) -> Outcome:
         return Outcome(item.key, item.name, "Failed", error="; ".join(str(problem) for problem in error.problems))
     except IsolationUnavailable as error:
         return lost(item.key, item.name, f"{error} (on {worker_name()})", fatal=True)
-    result = await run_task(task, observe=_own_observer())
+    result = await arun_task(task, observe=_own_observer())
     _clear_dspy_history()
     if not isinstance(result, Failed):
         ending: Ending = "Submitted" if isinstance(result, Submitted) else "Extracted"

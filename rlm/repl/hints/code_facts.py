@@ -1,19 +1,20 @@
-"""The syntax of a cell, read once for all who look at it. Nobody changes what they find here."""
+"""Facts about code, read from its syntax tree: names it reads, constants it sets, slices it takes."""
 
 from __future__ import annotations
 
 import ast
 import functools
 import warnings
+from collections.abc import Collection
 
 _NAME = "<reply>"
-for _kind in (SyntaxWarning, DeprecationWarning):  # "\\d" is the model's to mend, and nothing for the user's terminal
+for _kind in (SyntaxWarning, DeprecationWarning):  # "\\d" is for the model to correct, and nothing for the terminal
     warnings.filterwarnings("ignore", category=_kind, module=_NAME)
 
 
 @functools.lru_cache(8)
 def tree_of(code: str) -> ast.Module | None:
-    """The tree of the code; None where it does not compile."""
+    """Return the syntax tree; None where the code does not compile. The tree is shared: do not change it."""
     try:
         return ast.parse(code, _NAME)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -22,6 +23,56 @@ def tree_of(code: str) -> ast.Module | None:
 
 @functools.lru_cache(8)
 def nodes_of(code: str) -> tuple[ast.AST, ...]:
-    """All nodes of the tree; none where the code does not compile."""
+    """Return all nodes of the tree; none where the code does not compile."""
     tree = tree_of(code)
     return () if tree is None else tuple(ast.walk(tree))
+
+
+def names_read(code: str, names: Collection[str]) -> frozenset[str]:
+    """Return which of the names the code reads."""
+    return frozenset(
+        node.id
+        for node in nodes_of(code)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names
+    )
+
+
+def names_stored(code: str) -> frozenset[str]:
+    """Return the names that the code assigns to."""
+    return frozenset(
+        node.id for node in nodes_of(code) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    )
+
+
+def names_called(code: str) -> frozenset[str]:
+    """Return the names of the functions that the code calls by name."""
+    return frozenset(
+        node.func.id for node in nodes_of(code) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    )
+
+
+def constant_targets(code: str) -> frozenset[ast.Name]:
+    """Return the targets of assignments of a constant: `answer = 300`."""
+    assignments = [
+        node for node in nodes_of(code) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+    ]
+    return frozenset(target for node in assignments for target in node.targets if isinstance(target, ast.Name))
+
+
+def constant_names(code: str) -> frozenset[str]:
+    """Return the names that the code sets to a constant."""
+    return frozenset(target.id for target in constant_targets(code))
+
+
+def leading_slices(code: str) -> list[tuple[str, int]]:
+    """Return names of which the code takes the first so many, and how many: `hits[:3]`."""
+    return [
+        (node.value.id, node.slice.upper.value)
+        for node in nodes_of(code)
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and isinstance(node.slice, ast.Slice)
+        and node.slice.lower is None
+        and isinstance(node.slice.upper, ast.Constant)
+        and isinstance(node.slice.upper.value, int)
+    ]

@@ -14,7 +14,7 @@ from rlm.extraction.evidence.labels import beside_name, is_hedged
 from rlm.extraction.evidence.literals import loop_names
 from rlm.history import CallRecord, REPLHistoryEntry
 from rlm.models.scripted import scripted_lm
-from rlm.repl.loop import Driver
+from rlm.repl.config import RunConfig
 from rlm.results import Extracted, Failed, Submitted
 from rlm.signatures import Signature
 from sandbox.results import Variable
@@ -148,7 +148,7 @@ def test_values_of_any_kind_are_taken() -> None:
 
 
 async def test_an_extracted_result_carries_its_evidence_and_the_others_none(pool: Any) -> None:
-    driver = Driver(
+    driver = RunConfig(
         Signature.of("doc: str -> weight: int, lost: bool"),
         scripted_lm(["```python\nweight = sum(map(int, doc.split()))\nprint('lost:', False)\n```"]),
         extraction_model=scripted_lm(["what?", '{"weight": 5010, "lost": false}']),

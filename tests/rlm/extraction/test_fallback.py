@@ -11,15 +11,15 @@ import sandbox
 from rlm.budgets import FallbackTrigger
 from rlm.extraction.prompt import extraction_schema
 from rlm.models.scripted import scripted_lm
-from rlm.repl.loop import Driver
+from rlm.repl.config import RunConfig
 from rlm.results import Extracted, Failed
 from rlm.signatures import Signature
 
 
-def driver(pool: sandbox.Pool, code: str, extraction: Any) -> Driver:
+def driver(pool: sandbox.Pool, code: str, extraction: Any) -> RunConfig:
     main = scripted_lm([f"```python\n{code}\n```"])
     trigger = FallbackTrigger(max_iterations=1)
-    return Driver(Signature.of("doc: str -> answer: int"), main, None, extraction, trigger=trigger, pool=pool)
+    return RunConfig(Signature.of("doc: str -> answer: int"), main, None, extraction, trigger=trigger, pool=pool)
 
 
 async def test_a_value_that_was_refused_is_kept_where_the_extraction_gives_nothing(pool: sandbox.Pool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm.models.scripted import scripted_lm
-from rlm.repl.loop import Driver
+from rlm.repl.config import RunConfig
 from rlm.signatures import Signature
 
 
@@ -19,7 +19,7 @@ class Made:
     def __init__(self, pool, signature, main, sub, extraction, options):
         self.main, self.sub, self.extraction = scripted_lm(main), scripted_lm(sub), scripted_lm(extraction)
         self.events = []
-        self.driver = Driver(
+        self.driver = RunConfig(
             Signature.of(signature),
             self.main,
             self.sub,

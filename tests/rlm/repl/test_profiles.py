@@ -13,10 +13,10 @@ from rlm.models.local.constraint_check import allows
 from rlm.models.local.constraints import Constraint, from_response_format
 from rlm.models.profile import ModelProfile
 from rlm.models.scripted import AsyncScriptedEngine, ScriptedEngine
-from rlm.repl.conversation import Conversation
-from rlm.repl.hints.grounding import NOTHING, next_submit, nothing_found, own_data, repeated
 from rlm.repl.hints.missing_imports import with_imports
-from rlm.repl.profiles import _held, manner_of
+from rlm.repl.hints.rules import NOTHING, CellFacts, finds_nothing, repeats_a_cell, works_on_own_data
+from rlm.repl.hints.suggestions import suggest_submit
+from rlm.repl.profiles import StandardProfile, _reply_format, profile_for
 from rlm.repl.reply import read_reply
 from rlm.results import Extracted, Submitted
 from rlm.signatures import Signature
@@ -55,14 +55,19 @@ async def outcome(make, *replies, **options):
     return await made.run(doc=DOC), model.script.requests, made.events
 
 
+def cell(code, output="", **facts):
+    """The facts of a cell that ran without an error."""
+    return CellFacts(code, output, True, **facts)
+
+
 def form_of(request):
     """The grammar of a request, and the texts that it allows."""
     return from_response_format(request.config.response_format)
 
 
 def test_other_models_are_spoken_to_at_length():
-    assert not manner_of(dspy.LM("openai/gpt-5-mini")).brief
-    assert manner_of(dspy.LM("openai/gpt-5-mini")).settings(Conversation("system", "task")) == {}
+    assert type(profile_for(constrains=False)) is StandardProfile
+    assert StandardProfile().reply_settings([], frozenset({"doc"}), "SUBMIT(answer=1)") == {}
 
 
 async def test_the_prompt_is_less_than_half_of_the_usual_one(make):
@@ -82,7 +87,7 @@ async def test_a_conversation_only_grows(make):
 
 
 def test_replies_are_held_to_a_thought_and_one_block():
-    form = from_response_format(_held("", "")["response_format"]["json_schema"])
+    form = from_response_format(_reply_format("", None)["response_format"]["json_schema"])
     assert isinstance(form, Constraint)
     assert allows(form, "I submit it.\n```python\nSUBMIT(answer=n)\n```")
     assert allows(form, "```python\nSUBMIT(answer=n) ```")
@@ -170,18 +175,20 @@ def test_a_fence_on_the_last_line_of_the_code_is_a_fence():
 
 def test_numbers_that_a_model_makes_up_are_called_what_they_are():
     made_up = "north = 100\nsouth = 200\nprint(north + south)"
-    assert "does not read `doc`" in own_data(made_up, {"doc"}, {"doc"})
-    assert own_data("size = 100\nprint(doc[:size])", {"doc"}, {"doc"}) is None
-    assert own_data("import re\nprint(re)", {"doc"}, {"doc"}) is None
+    assert "does not read `doc`" in works_on_own_data(cell(made_up, inputs={"doc": DOC}, unread=frozenset({"doc"})))
+    assert (
+        works_on_own_data(cell("size = 100\nprint(doc[:size])", inputs={"doc": DOC}, unread=frozenset({"doc"}))) is None
+    )
+    assert works_on_own_data(cell("import re\nprint(re)", inputs={"doc": DOC}, unread=frozenset({"doc"}))) is None
 
 
 def test_an_expression_that_was_printed_can_be_submitted():
     number, text = Signature.of("doc -> answer: int"), Signature.of("doc -> answer: str")
-    assert next_submit(number, "2\n", (), {}, "print(len(hits))") == "SUBMIT(answer=len(hits))"
-    assert next_submit(number, "1 ['the code is 5']\n", (), {}, "print(len(hits), hits[:3])") is None
-    assert next_submit(text, "user-7\n", (), {}, "print(best[0])") == "SUBMIT(answer=best[0])"
-    assert next_submit(number, "user-7\n", (), {}, "print(best[0])") is None
-    assert next_submit(number, "total: 7\n", (), {}, "print(f'total: {n}')") is None
+    assert suggest_submit(number, cell("print(len(hits))", "2\n")) == "SUBMIT(answer=len(hits))"
+    assert suggest_submit(number, cell("print(len(hits), hits[:3])", "1 ['the code is 5']\n")) is None
+    assert suggest_submit(text, cell("print(best[0])", "user-7\n")) == "SUBMIT(answer=best[0])"
+    assert suggest_submit(number, cell("print(best[0])", "user-7\n")) is None
+    assert suggest_submit(number, cell("print(f'total: {n}')", "total: 7\n")) is None
 
 
 async def test_a_variable_that_was_set_in_words_only_is_said_to_be_missing(make):
@@ -240,8 +247,8 @@ def test_the_same_error_in_another_cell_is_the_same():
     from rlm.history import REPLHistoryEntry
 
     before = REPLHistoryEntry(1, None, "1/0", 'File "<cell 1>", line 1\nZeroDivisionError', False)
-    assert repeated("1/0", 'File "<cell 2>", line 1\nZeroDivisionError', [before])
-    assert not repeated("2/0", 'File "<cell 2>", line 1\nZeroDivisionError', [before])
+    assert repeats_a_cell(cell("1/0", 'File "<cell 2>", line 1\nZeroDivisionError', history=[before]))
+    assert not repeats_a_cell(cell("2/0", 'File "<cell 2>", line 1\nZeroDivisionError', history=[before]))
 
 
 @pytest.mark.parametrize(
@@ -256,7 +263,7 @@ def test_the_same_error_in_another_cell_is_the_same():
 def test_a_search_that_finds_nothing_is_told_what_there_is(wanted, told):
     doc = "filler line\n" * 20 + "login id=user-672\nreading: 17345 units\nlogin id=user-9\n"
     code = f"hits = [line for line in doc.splitlines() if {wanted!r} in line]\nprint(len(hits), hits)"
-    assert told in nothing_found(code, "0 []\n", {"doc": doc})
+    assert told in finds_nothing(cell(code, "0 []\n", inputs={"doc": doc}))
 
 
 @pytest.mark.parametrize(
@@ -266,9 +273,9 @@ def test_a_search_that_finds_nothing_is_told_what_there_is(wanted, told):
 def test_code_that_goes_on_after_finding_nothing_is_told_the_same(output):
     doc = "filler line\n" * 20 + "The budget of the north team is 471 coins.\n"
     code = "print(re.search(r'budget of the north team: (\\d+)', doc).group(1))"
-    told = nothing_found(code, output, {"doc": doc})
+    told = finds_nothing(cell(code, output, inputs={"doc": doc}))
     assert "'budget of the north team' is, 1 times, as in 'The budget of the north team is 471 coins.'" in told
-    assert nothing_found("print(doc.missing())", output, {"doc": doc}) is None
+    assert finds_nothing(cell("print(doc.missing())", output, inputs={"doc": doc})) is None
 
 
 def test_imports_that_everybody_knows_need_not_be_written():
@@ -280,17 +287,17 @@ def test_imports_that_everybody_knows_need_not_be_written():
 
 
 def test_a_search_that_finds_something_is_told_nothing():
-    assert nothing_found("print(doc.count('a'))", "3\n", {"doc": "a" * 1000}) is None
+    assert finds_nothing(cell("print(doc.count('a'))", "3\n", inputs={"doc": "a" * 1000})) is None
 
 
 def test_only_how_an_output_ends_says_that_a_search_found_nothing():
     doc = "the end of all\n" * 1_000
     code = "print(doc.find('the end of it'))"
-    assert nothing_found(code, "ValueError: page not found", {"doc": doc}) is not None
-    assert nothing_found(code, "it was not found" + " no" * 200_000, {"doc": doc}) is None
+    assert finds_nothing(cell(code, "ValueError: page not found", inputs={"doc": doc})) is not None
+    assert finds_nothing(cell(code, "it was not found" + " no" * 200_000, inputs={"doc": doc})) is None
 
 
 def test_a_very_long_text_is_not_looked_through_while_other_runs_wait():
     code = "print([line for line in doc.splitlines() if 'the end of it' in line])"
-    assert "'the end of'" in nothing_found(code, "[]", {"doc": "the end of all\n" * 1_000})
-    assert nothing_found(code, "[]", {"doc": "the end of all\n" * 400_000}) == NOTHING
+    assert "'the end of'" in finds_nothing(cell(code, "[]", inputs={"doc": "the end of all\n" * 1_000}))
+    assert finds_nothing(cell(code, "[]", inputs={"doc": "the end of all\n" * 400_000})) == NOTHING

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from rlm.budgets import FallbackTrigger, Usage
-from rlm.repl.replay import Past, PastIteration, RecordedCall
+from rlm.repl.replay import RecordedCall, RecordedIteration, RecordedRun
 from rlm.results import Extracted, Submitted
 
 
@@ -34,8 +34,8 @@ def past_of(events, run_id="before", usage=None):
                 iterations[-1][1].append(RecordedCall(data["name"], arguments, answer, data["error"]))
             case "cell_ended":
                 iterations[-1][2] = data["output"]
-    made = tuple(PastIteration(reply, tuple(calls), output) for reply, calls, output in iterations)
-    return Past(run_id, made, usage or Usage())
+    made = tuple(RecordedIteration(reply, tuple(calls), output) for reply, calls, output in iterations)
+    return RecordedRun(run_id, made, usage or Usage())
 
 
 CELLS = ["found = llm_query('the code?')\nprint(found)", "n = len(found)\nprint(n)", "SUBMIT(answer=n)"]
@@ -77,7 +77,7 @@ async def test_the_model_sees_the_same_conversation_as_if_nothing_had_happened(m
 async def test_a_cell_that_had_not_ended_makes_only_the_calls_that_were_not_answered(make):
     code = "a = llm_query('one')\nb = llm_query('two')\nSUBMIT(answer=len(a) + len(b))"
     answered = RecordedCall("llm_query", json.dumps([["one"], {}]), "1111")
-    past = Past("before", (PastIteration(fenced(code), (answered,)),))
+    past = RecordedRun("before", (RecordedIteration(fenced(code), (answered,)),))
     again = make([], sub={"two": "22"})
     result = await again.driver.run({"doc": "x"}, past=past)
     assert isinstance(result, Submitted)
@@ -109,7 +109,7 @@ async def test_a_call_that_was_under_way_when_the_run_was_stopped_is_made_again(
 
 
 async def test_a_call_that_was_not_made_before_is_not_made_now_in_a_cell_that_had_ended(make):
-    past = Past("before", (PastIteration(fenced("print(llm_query('new'))"), (), "old"),))
+    past = RecordedRun("before", (RecordedIteration(fenced("print(llm_query('new'))"), (), "old"),))
     again = make(["SUBMIT(answer=1)"], sub={"*": "live"})
     result = await again.driver.run({"doc": "x"}, past=past)
     assert isinstance(result, Submitted)
@@ -120,14 +120,14 @@ async def test_a_call_that_was_not_made_before_is_not_made_now_in_a_cell_that_ha
 async def test_recorded_errors_are_raised_again_under_their_names(make):
     code = "try:\n    llm_query('x')\nexcept Exception as error:\n    print(type(error).__name__, error)"
     failed = RecordedCall("llm_query", json.dumps([["x"], {}]), None, "ModelError: no such model")
-    past = Past("before", (PastIteration(fenced(code), (failed,), "ModelError no such model"),))
+    past = RecordedRun("before", (RecordedIteration(fenced(code), (failed,), "ModelError no such model"),))
     again = make(["SUBMIT(answer=1)"])
     await again.driver.run({"doc": "x"}, past=past)
     assert "ModelError no such model" in again.last_told()
 
 
 async def test_code_that_gives_another_output_is_reported(make):
-    past = Past("before", (PastIteration(fenced("import time\nprint(time.time())"), (), "1700000000.0"),))
+    past = RecordedRun("before", (RecordedIteration(fenced("import time\nprint(time.time())"), (), "1700000000.0"),))
     again = make(["SUBMIT(answer=1)"])
     await again.driver.run({"doc": "x"}, past=past)
     (differs,) = [event.data for event in again.events if event.kind == "replay_differs"]

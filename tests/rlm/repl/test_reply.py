@@ -16,7 +16,7 @@ from rlm.repl.reply import read_reply
 @pytest.mark.parametrize("label", ["python", "py", "repl", "Python3", "", "tool_code", "python {.line}"])
 def test_a_fence_of_any_label_is_code(label):
     step = read_reply(f"I will count.\n```{label}\nprint(1)\n```")
-    assert (step.code, step.reasoning, step.remarks) == ("print(1)", "I will count.", ())
+    assert (step.code, step.reasoning, step.hints) == ("print(1)", "I will count.", ())
 
 
 def test_several_blocks_are_run_as_one():
@@ -58,12 +58,12 @@ def test_bare_code_without_a_fence_is_code(text):
 def test_a_reply_without_code_says_so(text):
     step = read_reply(text)
     assert step.code is None
-    assert step.remarks == (reply.NO_CODE,)
+    assert step.hints == (reply.NO_CODE,)
 
 
 def test_a_submit_in_words_is_told_to_run():
     step = read_reply("I am done. SUBMIT(answer=32) is my answer.")
-    assert (step.code, step.remarks) == (None, (reply.SUBMIT_IN_WORDS,))
+    assert (step.code, step.hints) == (None, (reply.SUBMIT_IN_WORDS,))
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,11 @@ def test_a_submit_in_words_is_told_to_run():
 def test_an_output_that_the_model_made_up_ends_its_code(text):
     step = read_reply(text)
     assert step.code == "print(n)"
-    assert step.remarks == (reply.INVENTED_OUTPUT,)
+    assert step.hints == (reply.INVENTED_OUTPUT,)
 
 
 def test_a_printed_submit_is_remarked_on():
-    assert reply.PRINTED_SUBMIT in read_reply("```python\nprint(f'SUBMIT(answer={n})')\n```").remarks
+    assert reply.PRINTED_SUBMIT in read_reply("```python\nprint(f'SUBMIT(answer={n})')\n```").hints
 
 
 def test_a_block_of_data_before_the_code_is_not_run():
@@ -91,7 +91,7 @@ def test_a_block_of_data_before_the_code_is_not_run():
 @given(st.text(max_size=300) | st.text(alphabet="`~ \npython:Output()SUBMIT<think>/", max_size=200))
 def test_any_text_is_a_step(text):
     step = read_reply(text)
-    assert step.code is not None or step.remarks
+    assert step.code is not None or step.hints
 
 
 # -- where a block ends
@@ -102,7 +102,7 @@ FENCES = "md = '''\n```\ncode\n```\n'''\nSUBMIT(b=len(md))"
 
 def test_a_fence_in_a_string_does_not_end_the_code():
     step = read_reply(f"So:\n```python\n{FENCES}\n```\nThat is all.")
-    assert (step.code, step.reasoning, step.remarks) == (FENCES, "So:\n\nThat is all.", ())
+    assert (step.code, step.reasoning, step.hints) == (FENCES, "So:\n\nThat is all.", ())
     assert read_reply(f"```python\n{FENCES}").code == FENCES
     assert read_reply(f"```\n{FENCES}\n```\n```python\nprint(1)\n```").code == f"{FENCES}\nprint(1)"
     assert read_reply(FENCES).code == FENCES
@@ -138,7 +138,7 @@ LINES = [
 def test_a_string_is_read_as_it_was_written(lines):
     code = "\n".join(["x = '''", *lines, "'''", "print(x)"])
     step = read_reply(f"Go.\n```python\n{code}\n```")
-    assert (step.code, step.reasoning, step.remarks) == (code, "Go.", ())
+    assert (step.code, step.reasoning, step.hints) == (code, "Go.", ())
 
 
 @pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\x0c", "\x0b", "\x1c"])
@@ -153,7 +153,7 @@ def test_the_line_ends_of_other_systems_are_newlines():
 
 def test_a_block_on_one_line_is_code_if_it_says_so():
     assert read_reply("Done: \n```python SUBMIT(b=5)```").code == "SUBMIT(b=5)"
-    assert read_reply("```SUBMIT(b=5)```").remarks == (reply.SUBMIT_IN_WORDS,)
+    assert read_reply("```SUBMIT(b=5)```").hints == (reply.SUBMIT_IN_WORDS,)
 
 
 # -- thoughts
@@ -216,8 +216,8 @@ SUBMITS = "\n```python\nSUBMIT(b=42)\n```"
 def test_what_a_model_says_that_its_code_printed_ends_the_code(claim):
     step = read_reply(f"Count.\n{CODE}{claim}{SUBMITS}")
     assert step.code == "n = len(doc)\nprint(n)"
-    assert step.remarks == (reply.INVENTED_OUTPUT,)
-    assert read_reply(f"Count.\n{CODE}{claim}").remarks == (reply.INVENTED_OUTPUT,)
+    assert step.hints == (reply.INVENTED_OUTPUT,)
+    assert read_reply(f"Count.\n{CODE}{claim}").hints == (reply.INVENTED_OUTPUT,)
 
 
 @pytest.mark.parametrize(
@@ -240,13 +240,13 @@ def test_what_a_model_says_that_its_code_printed_ends_the_code(claim):
 def test_prose_between_two_blocks_is_prose(prose):
     step = read_reply(f"Count.\n{CODE}{prose}{SUBMITS}")
     assert step.code == "n = len(doc)\nprint(n)\nSUBMIT(b=42)"
-    assert step.remarks == ()
+    assert step.hints == ()
     assert prose in step.reasoning
 
 
 def test_an_output_after_broken_code_ends_it_too():
     step = read_reply("```\nprint(n\n```\nOutput: 42" + SUBMITS)
-    assert (step.code, step.remarks) == ("print(n", (reply.INVENTED_OUTPUT,))
+    assert (step.code, step.hints) == ("print(n", (reply.INVENTED_OUTPUT,))
 
 
 def test_an_unlabelled_block_of_python_is_code_after_another():
@@ -257,27 +257,27 @@ def test_an_unlabelled_block_of_python_is_code_after_another():
 def test_a_block_that_is_not_python_is_not_run(label):
     step = read_reply(f"Install:\n```{label}\npip install foo\n```\nthen\n```python\nSUBMIT(b=3)\n```")
     assert (step.code, step.reasoning) == ("SUBMIT(b=3)", "Install:\n\nthen")
-    assert step.remarks == (reply.NOT_RUN.format("`pip install foo`"),)
+    assert step.hints == (reply.NOT_RUN.format("`pip install foo`"),)
 
 
 def test_a_block_in_another_language_after_the_code_is_not_run():
     step = read_reply("```python\nx = 1\n```\n```bash\nls\n```\n```sql\nselect 1\n```\n```python\nprint(x)\n```")
-    assert (step.code, step.remarks) == ("x = 1\nprint(x)", (reply.NOT_RUN.format("`ls` (and 1 more)"),))
+    assert (step.code, step.hints) == ("x = 1\nprint(x)", (reply.NOT_RUN.format("`ls` (and 1 more)"),))
 
 
 def test_a_reply_in_another_language_has_no_code():
     step = read_reply("```bash\nls -la\n```")
-    assert (step.code, step.remarks) == (None, (reply.NOT_RUN.format("`ls -la`"), reply.NO_CODE))
+    assert (step.code, step.hints) == (None, (reply.NOT_RUN.format("`ls -la`"), reply.NO_CODE))
 
 
 @pytest.mark.parametrize("label", ["python", "", "whatever"])
 def test_a_single_block_that_is_not_python_is_code(label):
     step = read_reply(f"```{label}\nfor x in\n```")
-    assert (step.code, step.remarks) == ("for x in", ())
+    assert (step.code, step.hints) == ("for x in", ())
 
 
 def test_a_sentence_that_parses_as_a_declaration_is_not_code():
-    assert read_reply("Answer: 42").remarks == (reply.NO_CODE,)
+    assert read_reply("Answer: 42").hints == (reply.NO_CODE,)
 
 
 # -- hostile replies
@@ -321,7 +321,7 @@ PIECES += ["-", "\0", "\ud800", "\u2028", "\x0c", "é"]
 @given(st.lists(st.sampled_from(PIECES), max_size=60).map("".join) | st.text(max_size=200))
 def test_no_reply_raises(text):
     step = read_reply(text)
-    assert step.code is not None or step.remarks
+    assert step.code is not None or step.hints
 
 
 HOSTILE = r"""

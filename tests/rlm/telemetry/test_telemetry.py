@@ -31,7 +31,7 @@ import rlm.telemetry
 import sandbox
 from rlm.budgets import FallbackTrigger
 from rlm.models.scripted import scripted_lm
-from rlm.repl.loop import Driver
+from rlm.repl.config import RunConfig
 from rlm.signatures import Signature
 from rlm.telemetry.attributes import MAX_CHARS, model
 from tests.support.events import make_event
@@ -150,7 +150,7 @@ def run(provider: TracerProvider, pool: sandbox.Pool) -> Run:
         limit = FallbackTrigger(max_iterations=options.pop("max_iterations", 10))
         models = [scripted_lm(replies, name="openai/gpt-4o-mini"), scripted_lm({"*": "yes"}, name="xai/small")]
         extraction = scripted_lm(options.pop("extraction", []), name="local")
-        made = Driver(
+        made = RunConfig(
             Signature.of(signature), *models, extraction, trigger=limit, observe=observe, pool=pool, **options
         )
         result = asyncio.run(made.run({"doc": "the text of the input"}))

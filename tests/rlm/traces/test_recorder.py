@@ -13,7 +13,7 @@ import pytest
 
 import sandbox
 from rlm.models.scripted import scripted_lm
-from rlm.repl.loop import Driver
+from rlm.repl.config import RunConfig
 from rlm.signatures import Signature
 from rlm.traces import RunRecord, TraceWriter, UnknownRun, load, past
 from tests.support.events import make_event
@@ -202,7 +202,7 @@ def test_a_run_that_goes_on_counts_what_it_asks_itself(tmp_path: Path, pool: san
 
     def drive(replies: list[str], **options: Any) -> RunRecord:
         with TraceWriter(tmp_path) as writer:
-            driver = Driver(Signature.of("doc -> n: int"), scripted_lm(replies), observe=writer, pool=pool)
+            driver = RunConfig(Signature.of("doc -> n: int"), scripted_lm(replies), observe=writer, pool=pool)
             result = asyncio.run(driver.run({"doc": SHORT}, **options))
         return load(tmp_path).run(result.run_id)
 

@@ -12,8 +12,8 @@ import pytest
 import sandbox
 from rlm.models.scripted import scripted_lm
 from rlm.plans import Operator, Plan, PlanSettings, Thresholds
-from rlm.plans.runner import run_plans
-from rlm.repl.loop import Driver
+from rlm.plans.runner import PlanLoop
+from rlm.repl.config import RunConfig
 from rlm.results import ExecutionResult
 from rlm.signatures import Signature
 from rlm.traces import TraceWriter
@@ -45,8 +45,8 @@ def loop(tmp_path_factory: pytest.TempPathFactory, pool: sandbox.Pool) -> tuple[
         logs=home / "plans",
     )
     with TraceWriter(home) as writer:
-        driver = Driver(Signature.of("question -> answer: int"), scripted_lm(replies), pool=pool, observe=writer)
-        result = asyncio.run(run_plans(driver, {"question": "How many?"}, settings))
+        driver = RunConfig(Signature.of("question -> answer: int"), scripted_lm(replies), pool=pool, observe=writer)
+        result = asyncio.run(PlanLoop(driver, {"question": "How many?"}, settings).run())
         assert writer.flush(60), writer.problem
     return home, result
 

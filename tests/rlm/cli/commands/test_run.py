@@ -20,7 +20,8 @@ import pytest
 import rlm.cli
 from rlm.budgets import MaxIterations
 from rlm.events import Event
-from rlm.results import Extracted, Failed, Submitted
+from rlm.results import Extracted, Failed, FailureCause, Submitted
+from rlm.run import Run
 from tests.support.events import make_event
 from tests.support.repository import EXAMPLES
 
@@ -45,11 +46,23 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixt
     """Runs the command with a run that ends as it is told to: exit code, standard output, standard error."""
 
     def run(ending: Any, *arguments: str) -> tuple[int, str, str]:
-        async def run_task(task: Any, *, observe: Callable[[Event], None], past: Any) -> Any:
-            observe(make_event("run_started", "r1", {}))
-            return await ending(task) if callable(ending) else ending
+        class Loop:
+            id = "r1"
 
-        monkeypatch.setattr("rlm.runner.run_task", run_task)
+            def __init__(self, observe: Callable[[Event], None], task: Any) -> None:
+                self.observe, self.task = observe, task
+
+            async def run(self) -> Any:
+                self.observe(make_event("run_started", "r1", {}))
+                return await ending(self.task) if callable(ending) else ending
+
+            def partial_result(self) -> Failed:
+                return Failed("not ended", cause=FailureCause("interrupted"), run_id=self.id)
+
+        def make_run(task: Any, *, observe: Callable[[Event], None], past: Any) -> Run:
+            return Run(lambda observe: Loop(observe, task), observe)
+
+        monkeypatch.setattr("rlm.runner.make_run", make_run)
         with pytest.raises(SystemExit) as ended:
             rlm.cli.main(["run", "task.yaml", *arguments])
         out, err = capfd.readouterr()

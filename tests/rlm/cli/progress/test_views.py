@@ -15,7 +15,6 @@ from rich.console import Console
 
 from rlm.budgets import MaxIterations, Usage
 from rlm.cli import formatting
-from rlm.cli.interrupted import interrupted_result
 from rlm.cli.pages.result import result_page
 from rlm.cli.progress import live
 from rlm.cli.progress.lines import LineView, SilentView
@@ -258,16 +257,6 @@ def test_an_event_of_a_kind_that_is_not_known_changes_nothing() -> None:
     assert state_after([*events(), make_event("something_new", "run1", {})]).phase == "running"
 
 
-def test_an_interrupted_run_keeps_what_its_events_told() -> None:
-    result = interrupted_result(state_after(events()))
-    assert result.run_id == "run1"
-    assert result.reason == "interrupted"
-    assert [(one.iteration, one.success) for one in result.history] == [(1, False), (2, False)]
-    assert result.history[1].code == CODE
-    assert [call.name for call in result.history[1].calls] == ["llm_query"]
-    assert (result.usage.tokens_in, result.usage.tokens_out, result.usage.cost_usd) == (20, 10, 0.0123)
-
-
 def without_code() -> list[Event]:
     """An iteration whose reply had no code in it, after one that had."""
     told = {
@@ -296,8 +285,8 @@ def test_a_reply_without_code_is_an_iteration_too(task: Task) -> None:
     live_view.stop()
     assert "iteration 3 failed (no code) There was no code in your reply." in lines.getvalue()
     assert "✗  3  no code" in screen.getvalue()
-    last = interrupted_result(state).history[-1]
-    assert (last.iteration, last.code, last.reasoning) == (3, "", "It must be 5.")
+    last = state.iterations[-1]
+    assert (last.number, last.code, last.reasoning) == (3, "", "It must be 5.")
 
 
 # Lines -------------------------------------------------------------------------------------------------------------

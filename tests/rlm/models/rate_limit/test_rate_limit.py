@@ -385,14 +385,14 @@ async def test_what_an_adapter_of_dspys_asks_keeps_the_pace_too(chat, lm_for, tm
 async def test_time_in_the_line_is_no_time_of_the_run(pool, tmp_path):
     from rlm.budgets import FallbackTrigger
     from rlm.models.scripted import scripted_lm
-    from rlm.repl.loop import Driver
+    from rlm.repl.config import RunConfig
     from rlm.results import Submitted
     from rlm.signatures import Signature
 
     # The second question is due after seven and a half seconds, and the run has six.
     policy.use(Traffic(pace=str(tmp_path), limits={"scripted/main": Limit(requests=8)}))
     replies = ["```python\nprint(n)\n```", "```python\nSUBMIT(m=n)\n```"]
-    driver = Driver(
+    driver = RunConfig(
         Signature.of("n: int -> m: int"), scripted_lm(replies), trigger=FallbackTrigger(max_duration=6.0), pool=pool
     )
     result = await driver.run({"n": 1})

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from rlm.budgets import FallbackTrigger
-from rlm.repl.hints.grounding import names_read, next_submit, own_data, unseen
+from rlm.repl.hints.code_facts import names_read
+from rlm.repl.hints.rules import CellFacts, works_on_own_data
+from rlm.repl.hints.suggestions import suggest_submit
+from rlm.repl.prompts import long_inputs
 from rlm.results import Extracted, Submitted
 from rlm.signatures import Signature
 from sandbox import Variable
@@ -149,6 +152,15 @@ async def test_the_prompt_says_that_the_long_input_has_not_been_seen(make):
     assert "You have not seen doc yet: do not guess" in made.asked()[0].messages[0].text
 
 
+async def test_reading_a_short_input_does_not_count_as_reading_the_long_one(make):
+    made = make(
+        ["print(question)\nSUBMIT(answer=3)", f"{COUNT}\nSUBMIT(answer=n)"],
+        signature="question: str, doc: str -> answer: int",
+    )
+    result = await made.run(doc=DOC, question="How many lines are errors?")
+    assert (result.outputs.answer, result.iterations) == (ERRORS, 2)
+
+
 # -- the parts
 
 
@@ -161,14 +173,15 @@ def test_names_are_read_where_they_are_loaded():
 
 def test_inputs_that_the_prompt_does_not_show_whole():
     short, long = {"a": "x", "b": [1, 2], "c": 5}, {"d": "x" * 1000, "e": list(range(1000)), "f": ["y" * 500]}
-    assert unseen({**short, **long}) == ("d", "e", "f")
+    assert long_inputs({**short, **long}) == ("d", "e", "f")
 
 
 def test_a_table_beside_work_on_the_input_is_no_invented_data():
     months = "months = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug']\n"
-    assert own_data(months + "print(len(doc))", {"doc"}, {"doc"}) is None
-    assert own_data(months + "print(months)", {"doc"}, {"doc"}) is not None
-    assert own_data("x = 1", {"doc"}, {"doc"}) is None
+    facts = {"inputs": {"doc": DOC}, "unread": frozenset({"doc"})}
+    assert works_on_own_data(CellFacts(months + "print(len(doc))", "", True, **facts)) is None
+    assert works_on_own_data(CellFacts(months + "print(months)", "", True, **facts)) is not None
+    assert works_on_own_data(CellFacts("x = 1", "", True, **facts)) is None
 
 
 def test_only_a_printed_variable_of_the_right_type_is_suggested():
@@ -177,7 +190,11 @@ def test_only_a_printed_variable_of_the_right_type_is_suggested():
         "n": Variable("n", "int", None, "14", 14, True),
         "name": Variable("name", "str", 2, "'14'", "14", True),
     }
-    assert next_submit(signature, "found 14", ["n", "name"], known) == "SUBMIT(answer=n)"
-    assert next_submit(signature, "found it", ["n"], known) is None
-    assert next_submit(signature, "14", ["name"], known) is None
-    assert next_submit(Signature.of("doc -> a: int, b: int"), "14", ["n"], known) is None
+
+    def suggestion(signature, output, changed):
+        return suggest_submit(signature, CellFacts("", output, True, changed=changed, variables=known))
+
+    assert suggestion(signature, "found 14", ["n", "name"]) == "SUBMIT(answer=n)"
+    assert suggestion(signature, "found it", ["n"]) is None
+    assert suggestion(signature, "14", ["name"]) is None
+    assert suggestion(Signature.of("doc -> a: int, b: int"), "14", ["n"]) is None

@@ -1,0 +1,79 @@
+"""`RunConfig`: how runs of one signature are made. Plain data without the state of a run: many runs can share it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import sandbox
+
+from ..budgets import FallbackTrigger, Ledger
+from ..events import Observer, ignore
+from ..extraction.confidence import Scorer, score
+from ..models.client import Answer
+from ..results import ExecutionResult
+from ..signatures import Signature
+from .tools import RESERVED, refuse_tools
+
+if TYPE_CHECKING:
+    from .conversation import Conversation
+    from .replay import RecordedRun
+
+MainCall: TypeAlias = Callable[["Conversation", Mapping[str, Any], Any], Awaitable[Answer]]
+"""Asks the main model for its next reply: from the conversation, the settings of this reply, and the adapter."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """The signature, models, budget, sandbox and tools of a run."""
+
+    signature: Signature
+    main_model: Any
+    sub_model: Any = None
+    extraction_model: Any = None
+    trigger: FallbackTrigger = field(default_factory=FallbackTrigger)
+    limits: sandbox.Limits = field(default_factory=sandbox.Limits)
+    isolation: str = "auto"
+    policy: str = "enforce"
+    tools: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    checks: tuple[str, ...] = ()
+    depth: int = 1
+    """How deep `rlm_query` may nest."""
+
+    scorer: Scorer = score
+    adapter: Any = None
+    """The dspy adapter of steps, typed questions and the extraction: `rlm.OutlinesAdapter()`, for example."""
+
+    pool: sandbox.Pool | None = None
+    observe: Observer = ignore
+    main_call: MainCall | None = None
+    """Asks the main model in place of a plain call: `Predict` calls its inner dspy predictor."""
+
+    task: Mapping[str, Any] | None = None
+    """Where the run comes from, for its trace: the task file, for example."""
+
+    guidance: str | None = None
+    """How to go about the task, in words, where that was decided before the run: see `rlm.plans`."""
+
+    sealed: Mapping[str, sandbox.Text] = field(default_factory=dict)
+    """Large inputs that are in sealed memory already, by name. Runs of one configuration share them."""
+
+    def check_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the inputs as plain values. Raise `InvalidInputs` or `ValueError` before anything is started."""
+        self.signature.refuse_names(RESERVED)
+        refuse_tools(self.tools, self.signature)
+        return self.signature.plain_inputs(inputs)
+
+    async def run(
+        self,
+        inputs: Mapping[str, Any],
+        *,
+        ledger: Ledger | None = None,
+        past: RecordedRun | None = None,
+        parent: str | None = None,
+    ) -> ExecutionResult[Any]:
+        """Run to the ending. Raise `InvalidInputs` before anything is started; afterwards every outcome is a result."""
+        from .loop import RunLoop
+
+        return await RunLoop(self, inputs, ledger=ledger, past=past, parent=parent).run()

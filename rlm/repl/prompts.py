@@ -1,0 +1,110 @@
+"""Pieces of the prompts: inputs and functions described in a line each, templates from `prompts/`.
+
+Inputs are described, never pasted. Which pieces a model reads is decided in `profiles.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import json
+import reprlib
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import sandbox
+
+from ..signatures import Signature
+
+PREVIEW_CHARS = 160
+ALIASES = ("llm_query_batched",)
+"""Functions that are other names of functions, and not described."""
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxdict = 40
+
+
+def describe_inputs(signature: Signature, inputs: Mapping[str, Any], *, preview: bool = True) -> str:
+    """Describe each input in a line: type, size, the signature's description, and a preview.
+
+    Without `preview`, long texts have their number of lines in place of how they begin.
+    """
+    descriptions = {field.name: " ".join(field.description.split()) for field in signature.inputs}
+    lines = [_describe_input(name, value, descriptions.get(name), preview) for name, value in inputs.items()]
+    return "\n".join(lines) or "(none)"
+
+
+def shown_whole(value: Any) -> bool:
+    """Return whether the description of an input has all of it, so that a model can answer without reading it."""
+    if isinstance(value, str):
+        return len(value) <= PREVIEW_CHARS
+    shown = _short(value)
+    return len(shown) <= PREVIEW_CHARS and "..." not in shown
+
+
+def long_inputs(inputs: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the inputs that a prompt does not show whole."""
+    return tuple(name for name, value in inputs.items() if not shown_whole(value))
+
+
+def describe_function(name: str, function: Callable[..., Any]) -> str:
+    """Describe a function of the host by its signature and docstring."""
+    doc, signature = sandbox.described(function)
+    return f"- {name}{signature}: {doc.strip()}" if doc else f"- {name}{signature}"
+
+
+@functools.cache
+def describe_helpers(source: str) -> tuple[str, ...]:
+    """Describe the helper functions, which live in the kernel only, from their source."""
+    return tuple(
+        f"- {node.name}({ast.unparse(node.args)}): {ast.get_docstring(node) or ''}"
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    )
+
+
+def submit_call(signature: Signature) -> str:
+    """Return how SUBMIT is called for a signature."""
+    return "SUBMIT(" + ", ".join(f"{field.name}=..." for field in signature.outputs) + ")"
+
+
+def quote_guidance(guidance: str | None) -> str:
+    """Return the guidance as a quotation, which cannot be taken for another section of the prompt."""
+    if not guidance:
+        return ""
+    return "# Approach\n" + "\n".join(f"> {line}" for line in guidance.splitlines()) + "\n\n"
+
+
+def goal_of(signature: Signature, inputs: Mapping[str, Any]) -> str:
+    """Return the goal of a task in a line: the inputs that are sentences, or else the instructions."""
+    sentences = [value for value in inputs.values() if isinstance(value, str) and " " in value and shown_whole(value)]
+    return " ".join(sentences) or signature.instructions.partition("\n")[0]
+
+
+@functools.cache
+def template(name: str) -> Template:
+    """Return a template from `prompts/`."""
+    return Template(files(__package__).joinpath("prompts", f"{name}.md").read_text(encoding="utf-8"))
+
+
+def _describe_input(name: str, value: Any, description: str | None, preview: bool) -> str:
+    kind, about = type(value).__name__, f", {description}" if description else ""
+    if hasattr(builtins, name):
+        about += f", and not Python's own `{name}`, which is hidden by it"
+    size = ""
+    if isinstance(value, str):
+        size = f", {len(value):,} characters"
+    elif isinstance(value, bytes | list | tuple | dict | set):
+        size = f", {len(value):,} {'bytes' if isinstance(value, bytes) else 'items'}"
+    if not preview and isinstance(value, str) and not shown_whole(value):
+        return f"- {name} ({kind}{size}, {value.count(chr(10)) + 1:,} lines){about}"
+    shown = json.dumps(value[:PREVIEW_CHARS], ensure_ascii=False) if isinstance(value, str) else _short(value)
+    return f"- {name} ({kind}{size}){about}: {shown}{'' if shown_whole(value) else ' …'}"
+
+
+def _short(value: Any) -> str:
+    return _SHORT.repr(value)[: PREVIEW_CHARS + 2]
