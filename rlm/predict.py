@@ -240,9 +240,7 @@ class Predict(dspy.Module):  # type: ignore[misc]
 
 
 # dspy's metaclass takes any arguments: this is what editors and `help()` show.
-Predict.__signature__ = inspect.signature(
-    Predict.__init__
-).replace(
+Predict.__signature__ = inspect.signature(Predict.__init__).replace(
     parameters=list(inspect.signature(Predict.__init__).parameters.values())[1:], return_annotation="Predict"
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import re
 import warnings
 from typing import Literal
@@ -227,10 +228,29 @@ def test_a_tool_with_a_name_that_is_taken_is_refused_at_once(name):
 def test_settings_that_cannot_work_are_refused_at_once():
     with pytest.raises(TypeError, match=r"sub_lm=dspy\.LM\('openai/small'\)"):
         rlm.Predict("doc -> n: int", sub_lm="openai/small")
-    with pytest.raises(TypeError, match="functions by name"):
-        rlm.Predict("doc -> n: int", tools=[reply])
+    with pytest.raises(TypeError, match="has no name"):
+        rlm.Predict("doc -> n: int", tools=[7])
+    with pytest.raises(ValueError, match="two functions are called 'reply'"):
+        rlm.Predict("doc -> n: int", tools=[reply, reply])
+    with pytest.raises(ValueError, match="give max_iterations in the trigger"):
+        rlm.Predict("doc -> n: int", max_iterations=3, trigger=rlm.FallbackTrigger())
     with pytest.raises(ValueError, match=r"'look up' is not a Python name.*'seven' is no function"):
         rlm.Predict("doc -> n: int", tools={"look up": reply, "seven": 7})
+
+
+def test_tools_can_be_a_list_and_the_model_an_argument(pool):
+    def look(name: str) -> int:
+        """Look it up."""
+        return len(name)
+
+    lm = scripted_lm([reply("SUBMIT(n=look('four'))")])
+    assert rlm.Predict("doc -> n: int", lm=lm, tools=[look], max_iterations=2, pool=pool)(doc="x").n == 4
+
+
+def test_editors_see_every_parameter():
+    parameters = inspect.signature(rlm.Predict).parameters
+    assert list(parameters)[:3] == ["signature", "lm", "sub_lm"]
+    assert all(f" {name}:" in rlm.Predict.__doc__ or f"`{name}`" in rlm.Predict.__doc__ for name in parameters)
 
 
 def test_a_tool_of_dspy_is_the_function_that_it_wraps(pool):

@@ -470,10 +470,10 @@ async def test_bytes_stay_bytes(make):
 
 
 async def test_a_timeout_of_somebody_else_is_no_end_of_the_runs_time(make):
-    async def act(conversation):
+    async def act(conversation, settings, adapter):
         raise TimeoutError("the proxy gave up")
 
-    result = await make([], act=act).run(doc="")
+    result = await make([], main_call=act).run(doc="")
     assert isinstance(result, Failed), result
     assert "the proxy gave up" in result.reason
 
