@@ -3,12 +3,15 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from . import errors
+
 if TYPE_CHECKING:
     from .adapters import OutlinesAdapter, TwoStepAdapter
     from .batch import BatchSummary, open_batch, run_batch
     from .budgets import FallbackTrigger
+    from .errors import *  # noqa: F403
     from .interpreter import SandboxInterpreter
-    from .predict import Predict, RunFailed
+    from .predict import Predict
     from .results import Extracted, Failed, Submitted
     from .settings import configure
     from .signatures import Signature
@@ -22,7 +25,6 @@ __all__ = [
     "FallbackTrigger",
     "OutlinesAdapter",
     "Predict",
-    "RunFailed",
     "SandboxInterpreter",
     "Signature",
     "Submitted",
@@ -32,6 +34,7 @@ __all__ = [
     "open_batch",
     "run_batch",
 ]
+__all__ += errors.__all__
 
 # Where each public name lives. `import dspy` takes seconds, so nothing is imported before its name is used.
 _HOME = {
@@ -43,7 +46,6 @@ _HOME = {
     "FallbackTrigger": "budgets",
     "OutlinesAdapter": "adapters",
     "Predict": "predict",
-    "RunFailed": "predict",
     "SandboxInterpreter": "interpreter",
     "Signature": "signatures",
     "Submitted": "results",
@@ -56,6 +58,8 @@ _PACKAGES = ("adapters", "batch", "calibration", "extraction", "models", "plans"
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    if name in errors.__all__:
+        return getattr(errors, name)
     if name in _PACKAGES:
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,6 +18,7 @@ import sandbox
 
 from .budgets import FallbackTrigger
 from .calibration.scorer import for_models, scorer_of
+from .errors import RlmError
 from .events import Observer, fan_out, ignore
 from .extraction.confidence import Scorer, score
 from .models.client import Answer, ModelError
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 Tool = Callable[..., Any]
 
 
-class RunFailed(Exception):
+class RunFailed(RlmError):
     """A run that was called as a dspy module ended as `Failed`; the result is in `result`."""
 
     def __init__(self, result: Failed) -> None:

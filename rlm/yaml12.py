@@ -18,12 +18,14 @@ from yaml.reader import Reader, ReaderError
 from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
+from .errors import RlmError
+
 _MAX_DEPTH = 40
 _TAG = "tag:yaml.org,2002:"
 _PLAIN = ("str", "null", "bool", "int", "float")
 
 
-class YamlError(ValueError):
+class YamlError(RlmError, ValueError):
     """A text that cannot be read; line and column are counted from 1."""
 
     def __init__(self, message: str, line: int, column: int) -> None:

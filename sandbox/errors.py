@@ -22,9 +22,21 @@ A cell's own exceptions are not here: they are data, a `CellError` in its `CellR
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class SandboxError(Exception):
     """Base of everything that this package raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default calls the class with `args`, which are often not the parameters of its `__init__`.
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(kind: type[SandboxError], args: tuple[Any, ...], attributes: dict[str, Any]) -> SandboxError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
 
 
 class IsolationUnavailable(SandboxError):

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import errno
 
+from ..errors import RlmError
+
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class BatchError(Exception):
+class BatchError(RlmError):
     """The batch cannot start or continue. Finished items stay recorded."""
 
 

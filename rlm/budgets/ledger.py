@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import RlmError
 from .reasons import (
     FallbackReason,
 )
 from .trigger import ExecutionState, FallbackTrigger
 
 
-class BudgetExceeded(Exception):
+class BudgetExceeded(RlmError):
     """Something was refused because a limit is reached."""
 
     def __init__(self, reason: FallbackReason) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from ..errors import RlmError
 from ..files import write_atomic
 from .calibrator import Calibrator, Way, Whole
 from .features import FEATURES
@@ -21,7 +22,7 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class CalibratorError(ValueError):
+class CalibratorError(RlmError, ValueError):
     """A file is no calibrator that can be used; the message says why and what to do."""
 
 

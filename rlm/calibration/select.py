@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ..errors import RlmError
 from .bootstrap import Difference
 from .calibrator import METHODS, Calibrator, Way
 from .dataset import Answer, groups
@@ -20,7 +21,7 @@ FEWEST = 20
 """Samples that each half needs."""
 
 
-class TooLittle(ValueError):
+class TooLittle(RlmError, ValueError):
     """There is nothing to fit, or nothing to decide on; the message says what is missing."""
 
 

@@ -12,11 +12,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..errors import RlmError
+
 CONFIDENCE = 0.95
 _THRESHOLDS = 10  # that are looked at
 
 
-class NoRule(ValueError):
+class NoRule(RlmError, ValueError):
     """No threshold keeps the error within the limit, as far as the held-out answers can tell."""
 
 

@@ -88,11 +88,11 @@ def find_escalation(logs: PlanLogs, prefix: str) -> dict[str, Any]:
 
 def read(function: Callable[[], Any]) -> Any:
     """Call a function that reads a log; raise a usage error if the log is broken."""
-    from ..plans import LogError
+    from ..plans import JsonLogError
 
     try:
         return function()
-    except LogError as error:
+    except JsonLogError as error:
         raise click.UsageError(str(error)) from None
 
 

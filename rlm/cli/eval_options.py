@@ -81,11 +81,11 @@ class LogType(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Return its directory."""
-        from ..evals.log import LogError, find_log
+        from ..evals.log import EvalLogError, find_log
 
         try:
             return find_log(value)
-        except LogError as error:
+        except EvalLogError as error:
             self.fail(f"{error}. `rlm eval list --logs` lists them", param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -98,9 +98,9 @@ class LogType(click.ParamType):  # type: ignore[type-arg]
 
 def read(folder: Path) -> EvalLog:
     """Return a log, or raise a usage error."""
-    from ..evals.log import LogError, read_log
+    from ..evals.log import EvalLogError, read_log
 
     try:
         return read_log(folder)
-    except LogError as error:
+    except EvalLogError as error:
         raise click.UsageError(str(error)) from None

@@ -48,7 +48,7 @@ def evaluate(
 
     `again` is the command that continues it.
     """
-    from ..evals.log import LogError, read_log
+    from ..evals.log import EvalLogError, read_log
     from ..evals.log_writer import LogWriter
     from ..evals.summary import summarize
     from . import preflight
@@ -63,7 +63,7 @@ def evaluate(
             summary = summarize(log)
             with _explained(folder):
                 writer.summarize(summary.to_dict())
-    except LogError as error:
+    except EvalLogError as error:
         raise click.UsageError(str(error)) from None
     if options["as_json"]:
         print_json({"log": str(folder), "complete": log.complete, "summary": summary.to_dict()}, output)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..stats import bootstrap, interval
-from .log import Entry, EvalLog, LogError
+from .log import Entry, EvalLog, EvalLogError
 from .summary import grouped
 
 RESAMPLES = 10_000
@@ -86,7 +86,7 @@ class Comparison:
 
 
 def compare(first: EvalLog, second: EvalLog, *, seed: int = 0, resamples: int = RESAMPLES) -> Comparison:
-    """Compare two logs. Raises `LogError` if there is nothing to compare."""
+    """Compare two logs. Raises `EvalLogError` if there is nothing to compare."""
     one, other = (grouped(log.entries, lambda entry: entry.sample_id) for log in (first, second))
     common = [name for name in one if name in other]
     _refuse_others(first, second, [(one[name][0], other[name][0]) for name in common])
@@ -152,9 +152,9 @@ def _groups(pairs: Sequence[Pair]) -> Iterator[tuple[tuple[str | None, int | Non
 def _refuse_others(first: EvalLog, second: EvalLog, common: Sequence[tuple[Entry, Entry]]) -> None:
     for log in (first, second):
         if not log.entries:
-            raise LogError(f"{log.name} has no finished samples yet")
+            raise EvalLogError(f"{log.name} has no finished samples yet")
     if not common:
-        raise LogError(
+        raise EvalLogError(
             f"{first.name} and {second.name} have no samples in common: "
             f"{first.name} has {_about(first)}, {second.name} has {_about(second)}. "
             "Only the same samples can be compared: the same suite, length and seed"
@@ -163,7 +163,7 @@ def _refuse_others(first: EvalLog, second: EvalLog, common: Sequence[tuple[Entry
     inputs = [one.sample_id for one, two in common if one.inputs and two.inputs and one.inputs != two.inputs]
     for other, what in ((answers, "answers"), (inputs, "inputs")):
         if other:
-            raise LogError(
+            raise EvalLogError(
                 f"{first.name} and {second.name} have samples with the same names but other {what} "
                 f"({', '.join(other[:3])}{', ...' if len(other) > 3 else ''}): these are different samples, "
                 "or the suite has changed in between. Run one of the logs again on the samples of the other"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .log import FORMAT, LogError, refuse_changed
+from .log import FORMAT, EvalLogError, refuse_changed
 from .sample import Sample
 from .simulated import ORACLE
 
@@ -125,7 +125,7 @@ class Evaluation:
     """`direct`: no REPL, the whole input in the prompt."""
 
     def samples(self) -> Iterator[Sample]:
-        """The samples in order, made as they are asked for. Raises `LogError` for a suite that is not there."""
+        """The samples in order, made as they are asked for. Raises `EvalLogError` for a suite that is not there."""
         for name in self.suites:
             if is_file(name):
                 yield from own_samples(name)[: self.count]
@@ -135,16 +135,16 @@ class Evaluation:
 
     @property
     def total(self) -> int:
-        """How many entries the log has in the end: samples times epochs. Raises `LogError` as `ids` does."""
+        """How many entries the log has in the end: samples times epochs. Raises `EvalLogError` as `ids` does."""
         return len(self.ids()) * self.epochs
 
     def ids(self) -> dict[str, str]:
-        """The ids of the samples, and the suite of each. Raises `LogError` for one that two samples have."""
+        """The ids of the samples, and the suite of each. Raises `EvalLogError` for one that two samples have."""
         found: dict[str, str] = {}
         for name in self.suites:
             for one in self._ids_of(name):
                 if one in found:
-                    raise LogError(
+                    raise EvalLogError(
                         f"{found[one]} and {name} both have a sample {one!r}; a log could not tell them apart. "
                         f'Give one of them another "id", or run each file with a --log of its own.'
                     )
@@ -183,7 +183,7 @@ class Evaluation:
 
     @classmethod
     def of(cls, header: Mapping[str, Any]) -> Evaluation:
-        """The evaluation that a log was begun with. Raises `LogError` where that cannot be had any more."""
+        """The evaluation that a log was begun with. Raises `EvalLogError` where that cannot be had any more."""
         from ..redaction import MARK
 
         written = header["configuration"]
@@ -193,7 +193,7 @@ class Evaluation:
             try:
                 text = path.read_text(encoding="utf-8") if path is not None else text
             except OSError as error:
-                raise LogError(f"the settings of this log had a key in them, and {path} is gone: {error}") from None
+                raise EvalLogError(f"the settings of this log had a key in them, and {path} is gone: {error}") from None
         refuse_changed(header, (_described(one["path"] or one["name"]) for one in header["suites"]))
         return cls(
             suites=tuple(one["path"] or one["name"] for one in header["suites"]),
@@ -229,21 +229,21 @@ def is_file(name: str) -> bool:
 
 
 def own_samples(path: str) -> list[Sample]:
-    """The samples of a file. Raises `LogError`."""
+    """The samples of a file. Raises `EvalLogError`."""
     from .suites import own
 
     try:
         return list(own(Path(path)))
     except (OSError, ValueError) as error:
         said = str(error)
-        raise LogError(said if path in said else f"{path}: {said}") from None
+        raise EvalLogError(said if path in said else f"{path}: {said}") from None
 
 
 def _suite(name: str) -> Any:
     from .suites import SUITES
 
     if name not in SUITES:
-        raise LogError(f"there is no suite {name!r}; `rlm eval list` shows them, and a file ends in .jsonl")
+        raise EvalLogError(f"there is no suite {name!r}; `rlm eval list` shows them, and a file ends in .jsonl")
     return SUITES[name]
 
 
@@ -254,5 +254,5 @@ def _described(name: str) -> dict[str, Any]:
     try:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise LogError(f"{path} cannot be read: {error.strerror or error}") from None
+        raise EvalLogError(f"{path} cannot be read: {error.strerror or error}") from None
     return {"name": path.stem, "path": str(path), "digest": digest}

@@ -12,6 +12,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from ..errors import RlmError
 from ..paths import home
 
 FORMAT = 1
@@ -20,7 +21,7 @@ _NEEDED = {"suites": list, "lengths": list, "seed": int, "epochs": int, "total":
 _NO_HEADER = "Put it back from a copy, or begin again with another --log"
 
 
-class LogError(ValueError):
+class EvalLogError(RlmError, ValueError):
     """A log cannot be read, or not be gone on with; the message says why and what to do."""
 
 
@@ -163,25 +164,25 @@ def known_logs(folder: Path | None = None) -> list[Path]:
 
 
 def find_log(name: str | Path) -> Path:
-    """The log at a path, or the one in the usual place whose name begins like this. Raises `LogError`."""
+    """The log at a path, or the one in the usual place whose name begins like this. Raises `EvalLogError`."""
     path = Path(name)
     if is_log(path):
         return path
     if path.is_dir():
-        raise LogError(f"{path} is no log: there is no {HEADER} in it")
+        raise EvalLogError(f"{path} is no log: there is no {HEADER} in it")
     found = [one for one in known_logs() if one.name.startswith(str(name))]
     exact = [one for one in found if one.name == str(name)]
     if len(exact or found) == 1:
         return (exact or found)[0]
     if found:
-        raise LogError(
+        raise EvalLogError(
             f"{len(found)} logs have names that begin with {str(name)!r}: {', '.join(o.name for o in found)}"
         )
-    raise LogError(f"there is no log {str(name)!r}, neither at this path nor in {logs_folder()}")
+    raise EvalLogError(f"there is no log {str(name)!r}, neither at this path nor in {logs_folder()}")
 
 
 def read_log(folder: str | Path) -> EvalLog:
-    """A log with all of its entries. Raises `LogError`."""
+    """A log with all of its entries. Raises `EvalLogError`."""
     path = Path(folder)
     header = read_header(path)
     latest: dict[tuple[str, int], Entry] = {}
@@ -194,33 +195,33 @@ def read_log(folder: str | Path) -> EvalLog:
 
 
 def read_header(folder: Path) -> dict[str, Any]:
-    """What an evaluation was begun with. Raises `LogError`."""
+    """What an evaluation was begun with. Raises `EvalLogError`."""
     path = folder / HEADER
     try:
         header = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise LogError(f"{folder} is no log: there is no {HEADER} in it") from None
+        raise EvalLogError(f"{folder} is no log: there is no {HEADER} in it") from None
     except (OSError, ValueError) as error:
-        raise LogError(f"{path} cannot be read: {error}. {_NO_HEADER}") from None
+        raise EvalLogError(f"{path} cannot be read: {error}. {_NO_HEADER}") from None
     if not isinstance(header, dict) or not isinstance(header.get("format"), int):
-        raise LogError(f"{path} is not the header of an evaluation. {_NO_HEADER}")
+        raise EvalLogError(f"{path} is not the header of an evaluation. {_NO_HEADER}")
     if header["format"] > FORMAT:
-        raise LogError(f"{path} is of format {header['format']}; this version reads up to {FORMAT}. Update rlm.")
+        raise EvalLogError(f"{path} is of format {header['format']}; this version reads up to {FORMAT}. Update rlm.")
     missing = [name for name in _NEEDED if name not in header]
     if missing:
-        raise LogError(f"{path} is not the header of an evaluation: {', '.join(missing)} missing. {_NO_HEADER}")
+        raise EvalLogError(f"{path} is not the header of an evaluation: {', '.join(missing)} missing. {_NO_HEADER}")
     wrong = [name for name, kind in _NEEDED.items() if not isinstance(header[name], kind)]
     if wrong or not all(isinstance(one, dict) and "name" in one for one in header["suites"]):
-        raise LogError(f"{path} is damaged: {', '.join(wrong) or 'suites'} cannot be read. {_NO_HEADER}")
+        raise EvalLogError(f"{path} is damaged: {', '.join(wrong) or 'suites'} cannot be read. {_NO_HEADER}")
     return header
 
 
 def refuse_changed(header: Mapping[str, Any], suites: Iterable[Mapping[str, Any]]) -> None:
-    """Raise `LogError` if the file of a suite is not what it was when the log was begun."""
+    """Raise `EvalLogError` if the file of a suite is not what it was when the log was begun."""
     before = {one["path"]: one.get("digest") for one in header["suites"] if one.get("path")}
     for one in suites:
         if one.get("path") in before and one.get("digest") != before[one["path"]]:
-            raise LogError(
+            raise EvalLogError(
                 f"{one['path']} has changed since the log was begun; put it back as it was, or begin another log"
             )
 
@@ -236,11 +237,11 @@ def read_entries(folder: Path) -> Iterator[Entry]:
                 except (ValueError, TypeError, AttributeError) as error:
                     if not line.endswith(b"\n"):
                         return  # being written, or cut off when its process was killed
-                    raise LogError(
+                    raise EvalLogError(
                         f"{path}, line {number} is not an entry: {error}. Remove that line; "
                         "the command that began the log runs its sample again"
                     ) from None
     except FileNotFoundError:
         return
     except OSError as error:
-        raise LogError(f"{path} cannot be read: {error.strerror or error}") from None
+        raise EvalLogError(f"{path} cannot be read: {error.strerror or error}") from None

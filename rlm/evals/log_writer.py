@@ -15,13 +15,13 @@ from typing import Any
 from ..files import FileLock, write_atomic
 from ..json_values import preview
 from ..redaction import Redactor
-from .log import HEADER, SAMPLES, SUMMARY, Entry, LogError, is_log, read_header, refuse_changed
+from .log import HEADER, SAMPLES, SUMMARY, Entry, EvalLogError, is_log, read_header, refuse_changed
 
 _NOT_COMPARED = frozenset({"started", "machine"})
 
 
 class LogWriter:
-    """A log that is written. One process at a time: others get a `LogError`."""
+    """A log that is written. One process at a time: others get a `EvalLogError`."""
 
     def __init__(self, folder: Path, header: Mapping[str, Any]) -> None:
         self.folder = folder
@@ -30,14 +30,14 @@ class LogWriter:
         _refuse_others(folder)
         self._lock = FileLock(folder / SAMPLES, mode=0o644, append=True)
         if not self._lock.acquire(timeout=0):
-            raise LogError(f"another process is writing to {folder}; wait for it, or use another --log")
+            raise EvalLogError(f"another process is writing to {folder}; wait for it, or use another --log")
         self._file = self._lock.fileno()
         try:
             made = json.loads(self._redactor.text(json.dumps(dict(header))))
             if is_log(folder):
                 _same(folder, read_header(folder), made)
             elif os.fstat(self._file).st_size:
-                raise LogError(f"{folder} has a {SAMPLES} but no {HEADER}; use another directory")
+                raise EvalLogError(f"{folder} has a {SAMPLES} but no {HEADER}; use another directory")
             else:
                 write_whole(folder / HEADER, made)
             self._repair()
@@ -92,7 +92,7 @@ def _refuse_others(folder: Path) -> None:
     begun = any((folder / name).exists() for name in (HEADER, SAMPLES))
     if others and not begun:
         shown = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
-        raise LogError(f"{folder} is no log, and there are other files in it ({shown}); use a directory of its own")
+        raise EvalLogError(f"{folder} is no log, and there are other files in it ({shown}); use a directory of its own")
 
 
 def _same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -101,7 +101,7 @@ def _same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> No
     found = list(_differences(_with_names(before), _with_names(now)))
     if found:
         listed = "\n".join(f"  {name}: {preview(old)} there, {preview(new)} now" for name, old, new in found)
-        raise LogError(
+        raise EvalLogError(
             f"{folder} was begun with other settings:\n{listed}\nGive the same command again to go on with it, or use "
             "another --log."
         )

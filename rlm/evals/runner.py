@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import sandbox
 
+from ..errors import RlmError
 from ..events import Observer, fan_out, ignore
 from ..results import ExecutionResult, Failed, FailureCause, Submitted
 from ..runner import arun_task, make_model
@@ -34,7 +35,7 @@ _STARTS = 3
 _MOMENT_S = 0.2
 
 
-class CannotGoOn(Exception):
+class CannotGoOn(RlmError):
     """No sample can be run here: no key, no such model, no isolation. What was finished is in the log."""
 
 

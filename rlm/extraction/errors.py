@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..errors import RlmError
+
 if TYPE_CHECKING:
     from ..signatures.problems import Problem
     from .retry import Attempt, ExtractionMetrics
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 ParseKind = Literal["no_json", "truncated", "invalid"]
 
 
-class ExtractionError(Exception):
+class ExtractionError(RlmError):
     """Base of everything that this package raises on purpose."""
 
 

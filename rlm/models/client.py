@@ -12,6 +12,7 @@ from typing import Any
 
 from sandbox.threads import threaded
 
+from ..errors import RlmError
 from ..redaction import protect
 from .direct.routing import direct_client
 from .engines import ask_engine, engine_of
@@ -27,7 +28,7 @@ BUSY_S = 600.0
 """How long a server that says "too many" is asked again, where all keep one pace and no deadline comes first."""
 
 
-class ModelError(Exception):
+class ModelError(RlmError):
     """The model could not be asked.
 
     `kind` says why, in one word: key, billing, rate, timeout, transport, server, context, model, refused or unknown.

@@ -8,10 +8,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ..errors import RlmError
+
 Script = Sequence[str] | Mapping[str, str]
 
 
-class ScriptEnded(Exception):
+class ScriptEnded(RlmError):
     """The script has no answer to this request."""
 
 

@@ -8,7 +8,7 @@
 from ..events import FailedThreshold
 from .candidates import compare, similarity
 from .escalation import FallbackConfig, PlanEscalationDetector
-from .json_log import JsonLog, LogError
+from .json_log import JsonLog, JsonLogError
 from .logs import PlanLogs
 from .plan import Candidate, CandidateSet, Plan, Scores, Weights
 from .settings import Judge, Operator, PlanSettings, Thresholds
@@ -19,8 +19,8 @@ __all__ = [
     "FailedThreshold",
     "FallbackConfig",
     "JsonLog",
+    "JsonLogError",
     "Judge",
-    "LogError",
     "Operator",
     "Plan",
     "PlanEscalationDetector",

@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from .json_log import Entry, JsonLog, LogError
+from .json_log import Entry, JsonLog, JsonLogError
 from .plan import new_id, now
 
 Strategy = Literal["log_and_alert_operator", "attempt_regeneration"]
@@ -88,7 +88,7 @@ class PlanEscalationDetector:
     def check_for_escalation(self, loop_id: str) -> Entry | None:
         """The escalation, if there is a new one; None if not all plans are rejected, or this was escalated before.
 
-        Raises `LogError` where a file is broken; then nothing is written.
+        Raises `JsonLogError` where a file is broken; then nothing is written.
         """
         comparison_set_id = self._latest_set(loop_id)
         candidates = self._get_candidate_plans_for_loop(loop_id, comparison_set_id)
@@ -124,7 +124,9 @@ class PlanEscalationDetector:
                 if isinstance(found, str):
                     ids.append(found)
                 elif one is not entry:
-                    raise LogError(self._comparisons.path, f"a candidate of loop {loop_id!r} has no plan_id; repair it")
+                    raise JsonLogError(
+                        self._comparisons.path, f"a candidate of loop {loop_id!r} has no plan_id; repair it"
+                    )
         return list(dict.fromkeys(ids))
 
     def _get_rejected_plans_for_loop(self, loop_id: str, comparison_set_id: str | None) -> set[str]:

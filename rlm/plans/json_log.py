@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ..errors import RlmError
 from ..files import FileLock, write_atomic
 from ..json_values import dump
 
 Entry = dict[str, Any]
 
 
-class LogError(ValueError):
+class JsonLogError(RlmError, ValueError):
     """A log cannot be read or written. It is left as it is; the message says what to do."""
 
     def __init__(self, path: Path, what: str) -> None:
@@ -35,7 +36,7 @@ class JsonLog:
         self._check = check or (lambda entry: None)
 
     def read(self) -> list[Entry]:
-        """All entries, oldest first; none where the file is missing or empty. Raises `LogError` if it is broken."""
+        """All entries, oldest first; none where the file is missing or empty. Raises `JsonLogError` if it is broken."""
         return self._parse(self._text())
 
     def append(self, entry: Entry) -> None:
@@ -64,7 +65,7 @@ class JsonLog:
             entries = self.read()
             index = next((i for i, one in enumerate(entries) if one.get(key) == value), None)
             if index is None:
-                raise LogError(self.path, f"there is no entry whose {key} is {value!r}")
+                raise JsonLogError(self.path, f"there is no entry whose {key} is {value!r}")
             entries[index] = {**entries[index], **changes}
             self._check(entries[index])
             self._replace("[\n" + ",\n".join(map(dump, entries)) + "\n]\n")
@@ -76,9 +77,9 @@ class JsonLog:
         except FileNotFoundError:
             return ""
         except UnicodeDecodeError as error:
-            raise LogError(self.path, f"this is not UTF-8 text ({error}); move it away or repair it") from None
+            raise JsonLogError(self.path, f"this is not UTF-8 text ({error}); move it away or repair it") from None
         except OSError as error:
-            raise LogError(self.path, f"cannot be read: {error.strerror}") from None
+            raise JsonLogError(self.path, f"cannot be read: {error.strerror}") from None
 
     def _parse(self, text: str) -> list[Entry]:
         if not text.strip():
@@ -86,12 +87,12 @@ class JsonLog:
         try:
             entries = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise LogError(self.path, f"this is not JSON ({error}); move it away or repair it") from None
+            raise JsonLogError(self.path, f"this is not JSON ({error}); move it away or repair it") from None
         if not isinstance(entries, list):
-            raise LogError(self.path, f"a log is a JSON array, not {_kind(entries)}; move it away or repair it")
+            raise JsonLogError(self.path, f"a log is a JSON array, not {_kind(entries)}; move it away or repair it")
         for index, entry in enumerate(entries):
             if not isinstance(entry, dict):
-                raise LogError(self.path, f"entry {index} is not an object but {_kind(entry)}; repair it")
+                raise JsonLogError(self.path, f"entry {index} is not an object but {_kind(entry)}; repair it")
         return entries
 
     @contextlib.contextmanager
@@ -103,7 +104,7 @@ class JsonLog:
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock.acquire()
         except OSError as error:
-            raise LogError(self.path, f"cannot be written: {error.strerror}") from None
+            raise JsonLogError(self.path, f"cannot be written: {error.strerror}") from None
         try:
             yield
         finally:
@@ -113,7 +114,7 @@ class JsonLog:
         try:
             write_atomic(self.path, text, mode=0o600)
         except OSError as error:
-            raise LogError(self.path, f"cannot be written: {error.strerror}; what was there stays") from None
+            raise JsonLogError(self.path, f"cannot be written: {error.strerror}; what was there stays") from None
 
 
 def _kind(value: Any) -> str:

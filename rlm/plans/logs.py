@@ -12,7 +12,7 @@ from ..budgets import FallbackTrigger
 from ..paths import home
 from ..redaction import Redactor
 from .escalation import FallbackConfig, PlanEscalationDetector, check_entry
-from .json_log import Entry, JsonLog, LogError
+from .json_log import Entry, JsonLog, JsonLogError
 from .operator import Answers
 from .plan import Candidate, CandidateSet, Rejection, new_id, now
 
@@ -78,7 +78,7 @@ class PlanLogs:
         try:
             return [make(one) for one in log.read() if one.get("loop_id") == loop_id]
         except (KeyError, TypeError) as error:
-            raise LogError(log.path, f"an entry of loop {loop_id!r} was not written by rlm ({error!r})") from None
+            raise JsonLogError(log.path, f"an entry of loop {loop_id!r} was not written by rlm ({error!r})") from None
 
     def _add(self, log: JsonLog, entry: Entry) -> None:
         log.append(self._scrubbed(entry))

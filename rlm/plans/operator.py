@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from .json_log import Entry, JsonLog, LogError
+from ..errors import RlmError
+from .json_log import Entry, JsonLog, JsonLogError
 from .plan import new_id, now
 
 Choice = Literal["approve", "reject", "retry"]
@@ -19,7 +20,7 @@ CHOICES: tuple[Choice, ...] = ("approve", "reject", "retry")
 _POLL_S = 0.2
 
 
-class AlreadyAnswered(ValueError):
+class AlreadyAnswered(RlmError, ValueError):
     """An operator has answered this escalation before."""
 
 
@@ -92,7 +93,7 @@ class Answers:
             state = _state(self.log.path)
             if state != seen:
                 seen = state
-                with contextlib.suppress(LogError):
+                with contextlib.suppress(JsonLogError):
                     if (answer := self.to(escalation_id)) is not None:
                         return answer
             left = until - time.monotonic()
@@ -104,7 +105,9 @@ class Answers:
         try:
             return [OperatorAnswer.from_dict(one) for one in entries if one.get("escalation_id") == escalation_id]
         except (TypeError, ValueError) as error:
-            raise LogError(self.log.path, f"an answer to {escalation_id} cannot be read ({error}); repair it") from None
+            raise JsonLogError(
+                self.log.path, f"an answer to {escalation_id} cannot be read ({error}); repair it"
+            ) from None
 
 
 def _state(path: Path) -> Any:

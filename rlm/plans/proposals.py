@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ..errors import RlmError
 from ..extraction.errors import ExtractionError
 from ..extraction.retry import ExtractionOrchestrator, Reply
 from ..repl.prompts import describe_inputs
@@ -23,7 +24,7 @@ _MAX_REASON_CHARS = 400
 Ask = Callable[[str], Awaitable[Reply]]
 
 
-class NoPlans(Exception):
+class NoPlans(RlmError):
     """There is no plan to run; the message says why."""
 
 

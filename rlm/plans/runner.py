@@ -25,7 +25,7 @@ from .adjustment import Adjustment
 from .alerts import alert
 from .context import Context
 from .escalation import ALERT, MAKING_PLANS, REGENERATE, REVIEW
-from .json_log import Entry, LogError
+from .json_log import Entry, JsonLogError
 from .operator import OperatorAnswer
 from .plan import CandidateSet, Plan, Rejection, best
 from .planner import PlanMaker
@@ -87,7 +87,7 @@ class PlanLoop:
             result = self._failed(f"the model could not be asked for plans ({error.kind}): {error}")
         except BudgetExceeded as error:
             result = self._failed(f"nothing is left of the budget to make plans with: {error}")
-        except (NoPlans, LogError) as error:
+        except (NoPlans, JsonLogError) as error:
             result = self._failed(str(error))
         except asyncio.CancelledError:
             self.emit(RunInterrupted(context.run_id))
@@ -149,7 +149,7 @@ class PlanLoop:
         known = entry is None
         entry = entry or detector.escalation_of(loop_id)
         if entry is None:
-            raise LogError(self.logs.escalations.path, "the rejections of this loop are no longer in its logs")
+            raise JsonLogError(self.logs.escalations.path, "the rejections of this loop are no longer in its logs")
         self.escalations.append(entry["log_entry_id"])
         if not known:
             self._escalated(entry)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, NoReturn, Optional, Union
 
+from ..errors import RlmError
+
 _MAX_CHARS = 20_000
 _MAX_DEPTH = 30
 _HEADER = "def _(*,"
@@ -56,7 +58,7 @@ class Missing(Enum):
 REQUIRED = Missing.REQUIRED
 
 
-class SignatureError(ValueError):
+class SignatureError(RlmError, ValueError):
     """A signature that cannot be used: what is wrong, where, and what would be right."""
 
     def __init__(self, message: str, text: str | None = None, position: int | None = None) -> None:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, PydanticSerializationError, to_jsonable_python
 
+from ..errors import RlmError
 from ..json_values import MAX_DEPTH, Path, locate, pointer, preview, preview_typed
 from .problems import Problem
 
@@ -26,7 +27,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _EXACT = 2**53  # beyond this a float no longer says which whole number was meant
 
 
-class InvalidValue(ValueError):
+class InvalidValue(RlmError, ValueError):
     """Values that do not fit a signature, with all that is wrong with them."""
 
     def __init__(self, what: str, problems: Sequence[Problem]) -> None:

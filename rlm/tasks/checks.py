@@ -6,10 +6,11 @@ import ast
 import builtins
 from collections.abc import Collection
 
+from ..errors import RlmError
 from .errors import suggestion
 
 
-class CheckProblem(Exception):
+class CheckProblem(RlmError):
     """An expression that cannot be a check: what is wrong, and at which of its characters."""
 
     def __init__(self, message: str, position: int = 0) -> None:

@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..errors import RlmError
+
 
 @dataclass(frozen=True, slots=True)
 class TaskProblem:
@@ -20,7 +22,7 @@ class TaskProblem:
         return f"{self.where}: {self.message}"
 
 
-class TaskError(ValueError):
+class TaskError(RlmError, ValueError):
     """A task that cannot be run as it is written. `problems` has everything that was found."""
 
     def __init__(self, problems: Iterable[TaskProblem]) -> None:

@@ -9,6 +9,8 @@ import functools
 import os
 from typing import TYPE_CHECKING, Any
 
+from ..errors import RlmError
+
 if TYPE_CHECKING:
     from .observer import Spans
 
@@ -18,7 +20,7 @@ CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _CAPTURED = ("1", "true", "span_only", "span_and_event")
 
 
-class TelemetryMissing(ImportError):
+class TelemetryMissing(RlmError, ImportError):
     """OpenTelemetry is not installed; the message says how to install it."""
 
 

@@ -6,13 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ..errors import RlmError
 from ..redaction import MARK, Redactor
 from .encoding import SHORT, FetchBlob, StoreBlob, encode_bytes, encode_text, resolve
 
 _REPR_CHARS = 10_000
 
 
-class InputNotRecorded(Exception):
+class InputNotRecorded(RlmError):
     """An input has a type that cannot be stored; the trace has only a description of it."""
 
 

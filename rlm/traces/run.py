@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..errors import RlmError
 from . import assemble
 from .encoding import resolve
 from .inputs import restore_input
@@ -23,7 +24,7 @@ COLUMNS = (
 )
 
 
-class UnknownRun(LookupError):
+class UnknownRun(RlmError, LookupError):
     """No run, or more than one, has an id with this prefix."""
 
 

@@ -6,10 +6,12 @@ import json
 import sqlite3
 from collections.abc import Callable
 
+from ..errors import RlmError
+
 _ANSWER_CHARS = 200
 
 
-class NewerVersion(Exception):
+class NewerVersion(RlmError):
     """A trace database was written by a later version of rlm than this one."""
 
 

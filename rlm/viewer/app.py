@@ -103,14 +103,14 @@ def application(
 
 def _with_errors(handler: Callable[[Request], Response]) -> Callable[[Request], Response]:
     """Return the handler with its errors as responses."""
-    from ..evals.log import LogError
+    from ..evals.log import EvalLogError
     from ..traces import UnknownRun
     from ..traces.blobs import BlobNotFound
 
     def handle(request: Request) -> Response:
         try:
             return handler(request)
-        except (UnknownRun, BlobNotFound, LogError) as error:
+        except (UnknownRun, BlobNotFound, EvalLogError) as error:
             return _problem(404, str(error))
         except sqlite3.Error as error:
             return _problem(500, f"the trace could not be read: {error}")

@@ -25,7 +25,7 @@ class EvaluationTable:
         self._cached: tuple[tuple[int, int], dict[str, Any]] | None = None
 
     def read(self) -> dict[str, Any]:
-        """Return the table. Raises `LogError`."""
+        """Return the table. Raises `EvalLogError`."""
         from ..evals.log import SAMPLES, read_log
 
         try:

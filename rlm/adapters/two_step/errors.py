@@ -33,6 +33,3 @@ class TwoStepError(ExtractionError):
         self.reason = reason
         message, advice = _MESSAGES[tag]
         super().__init__(f"{tag}: {message}{f' ({reason})' if reason else ''}. {advice}")
-
-    def __reduce__(self) -> tuple[type[TwoStepError], tuple[Tag, str]]:
-        return type(self), (self.tag, self.reason)

@@ -26,12 +26,12 @@ def command(first: Path, second: Path, resamples: int, seed: int, as_json: bool)
       rlm eval compare before after --json | jq .all
     """
     from ...evals.compare import compare
-    from ...evals.log import LogError
+    from ...evals.log import EvalLogError
     from ..console import print_json, print_page
 
     try:
         found = compare(read(first), read(second), seed=seed, resamples=resamples)
-    except LogError as error:
+    except EvalLogError as error:
         raise click.UsageError(str(error)) from None
     if as_json:
         print_json(found.to_dict())

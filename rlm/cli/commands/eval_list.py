@@ -37,7 +37,7 @@ def _suites(as_json: bool) -> None:
 
 
 def _logs(as_json: bool) -> None:
-    from ...evals.log import LogError, known_logs, logs_folder, read_log
+    from ...evals.log import EvalLogError, known_logs, logs_folder, read_log
     from ...evals.summary import summarize
     from ..console import print_json, print_page
     from ..formatting import clean
@@ -47,7 +47,7 @@ def _logs(as_json: bool) -> None:
     for folder in known_logs():
         try:
             logs.append(read_log(folder))
-        except LogError as error:
+        except EvalLogError as error:
             click.echo(f"not read: {clean(str(error))}", err=True)
     if as_json:
         for log in logs:

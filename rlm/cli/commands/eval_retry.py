@@ -33,7 +33,7 @@ def command(ctx: click.Context, /, log: Path, ending: str | None, **options: Any
       rlm eval retry mini --ending Failed
     """
     from ...evals.config import Evaluation
-    from ...evals.log import LogError
+    from ...evals.log import EvalLogError
     from ..console import answer_only
     from ..eval_runner import evaluate
 
@@ -48,7 +48,7 @@ def command(ctx: click.Context, /, log: Path, ending: str | None, **options: Any
         return
     try:
         evaluation = Evaluation.of(before.header)
-    except LogError as error:
+    except EvalLogError as error:
         raise click.UsageError(str(error)) from None
     except (KeyError, TypeError) as error:
         raise click.UsageError(f"{log}: its header does not describe the evaluation ({error})") from None

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ...errors import RlmError
 from ...signatures import InvalidInputs, InvalidOutputs, Signature, SignatureError
 from ..sample import Sample
 from ..scorers import MEANT_FOR, scorer
@@ -17,7 +18,7 @@ _SAID = 5
 """How many bad lines are said."""
 
 
-class BadSuite(ValueError):
+class BadSuite(RlmError, ValueError):
     """A file of samples that cannot be used: which line, what is wrong, what would be right."""
 
 

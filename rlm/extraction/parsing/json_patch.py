@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from ... import json_values
+from ...errors import RlmError
 from ...signatures.problems import Problem
 from ..errors import ParseError, PatchError
 from ..schema import Schema
@@ -74,7 +75,7 @@ def apply(value: Any, patch: Patch) -> Any:
     return holder[0]
 
 
-class _DoesNotApply(Exception):
+class _DoesNotApply(RlmError):
     def __init__(self, message: str, field: str = "path") -> None:
         super().__init__(message)
         self.field = field

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from ...errors import RlmError
+
 _ESCAPES = {'"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _HEX = {"x": 2, "u": 4, "U": 8}
 QUOTES = {'"': '"', "'": "'", "“": "”“", "”": "”“", "\u2018": "\u2019\u2018", "\u2019": "\u2019\u2018"}
@@ -15,7 +17,7 @@ _BLANK = re.compile(r"[\s\ufeff\u200b]*")
 _NEXT_KEY = re.compile(r"""[^\S\n]*\n\s*(?:"[^"\n]{1,200}"|'[^'\n]{1,200}')\s*:""")
 
 
-class Unreadable(Exception):
+class Unreadable(RlmError):
     """The text stops being readable at `position`; `unfinished` means that it ended before the value did.
 
     `first_key` is the first key that was read before, if any; only data has keys in quotes.

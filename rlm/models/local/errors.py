@@ -14,9 +14,14 @@ from __future__ import annotations
 
 from dspy.utils.exceptions import LMConfigurationError, LMError
 
+from ...errors import RlmError
 
-class LocalModelError(LMConfigurationError):  # type: ignore[misc]
+
+class LocalModelError(RlmError, LMConfigurationError):  # type: ignore[misc]
     """A local model cannot be loaded."""
+
+    def __init__(self, message: str, *, model: str | None = None) -> None:
+        LMConfigurationError.__init__(self, message, model=model)
 
 
 class MissingExtra(LocalModelError):
@@ -26,9 +31,6 @@ class MissingExtra(LocalModelError):
         command = f"pip install 'rlm-kernel[{extra}]'"
         super().__init__(reason if command in reason else f"{reason}. Install it with: {command}")
         self.extra = extra
-
-    def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
-        return type(self), (self.extra, str(self.message))
 
 
 class MissingModel(LocalModelError):
@@ -43,5 +45,5 @@ class UnsupportedConstraint(LocalModelError):
     """A type cannot be turned into a grammar."""
 
 
-class ConstraintViolated(LMError):  # type: ignore[misc]
+class ConstraintViolated(RlmError, LMError):  # type: ignore[misc]
     """A constrained answer is not what its constraint allows. It is never returned as an answer."""

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
+from ...errors import RlmError
 from ...files import FileLock, write_atomic
 from ...paths import home
 from .gguf import embedded_gguf
@@ -18,7 +19,7 @@ EMBEDDED = "embedded"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-class LibraryError(ValueError):
+class LibraryError(RlmError, ValueError):
     """A name that is not known, is taken or cannot be one; the message says what to do."""
 
 

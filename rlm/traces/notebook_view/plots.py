@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...errors import RlmError
 from .chart_rows import LIMITS, Row, budget_rows, calibration_rows, call_rows, run_rows, safe, trigger_rows
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _COLOURS = {
 _WIDTH, _HEIGHT = 560, 240
 
 
-class PlotsMissing(ImportError):
+class PlotsMissing(RlmError, ImportError):
     """Altair is not installed; the message names the command that installs it."""
 
 

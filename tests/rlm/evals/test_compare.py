@@ -13,7 +13,7 @@ import pytest
 
 from rlm.cli.pages.eval_comparison import verdict
 from rlm.evals.compare import Comparison, compare
-from rlm.evals.log import LogError, read_log
+from rlm.evals.log import EvalLogError, read_log
 from tests.support.eval_logs import entry, write
 
 
@@ -104,18 +104,18 @@ def test_logs_without_common_samples_are_refused(tmp_path: Path) -> None:
     one = read_log(write(tmp_path / "one", [entry("a")]))
     two = read_log(write(tmp_path / "two", [entry("b")], seed=5))
     with pytest.raises(
-        LogError, match=r"(?s)no samples in common: one has .*seed 1, two has .*seed 5.*same suite, length"
+        EvalLogError, match=r"(?s)no samples in common: one has .*seed 1, two has .*seed 5.*same suite, length"
     ):
         compare(one, two)
 
 
 def test_samples_whose_answer_has_changed_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match=r"other answers \(a\): .*the suite has changed"):
+    with pytest.raises(EvalLogError, match=r"other answers \(a\): .*the suite has changed"):
         compared(tmp_path, [entry("a")], [entry("a", expected={"answer": 2})])
 
 
 def test_samples_whose_inputs_have_changed_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match=r"other inputs \(b\): these are different samples"):
+    with pytest.raises(EvalLogError, match=r"other inputs \(b\): these are different samples"):
         compared(tmp_path, [entry("a"), entry("b", inputs="1f")], [entry("a"), entry("b", inputs="2e")])
 
 
@@ -128,5 +128,5 @@ def test_a_suite_that_has_changed_is_named_where_an_earlier_version_did_not_note
 
 
 def test_a_log_without_entries_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match="two has no finished samples yet"):
+    with pytest.raises(EvalLogError, match="two has no finished samples yet"):
         compared(tmp_path, [entry("a")], [])

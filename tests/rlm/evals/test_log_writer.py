@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm.evals.log import Entry, LogError, find_log, read_log
+from rlm.evals.log import Entry, EvalLogError, find_log, read_log
 from rlm.evals.log_writer import LogWriter
 from tests.support.eval_logs import entry, header, write
 
@@ -64,7 +64,7 @@ def test_a_line_that_is_no_entry_is_named_with_what_to_do(tmp_path: Path, line: 
     whole = samples.read_text()
     samples.write_text(whole.replace("\n", f"\n{line}\n", 1))
     with pytest.raises(
-        LogError, match=rf"samples\.jsonl, line 2 is not an entry: {said}.*\. Remove that line; the command"
+        EvalLogError, match=rf"samples\.jsonl, line 2 is not an entry: {said}.*\. Remove that line; the command"
     ):
         read_log(folder)
     samples.write_text(whole)  # as it says
@@ -72,7 +72,7 @@ def test_a_line_that_is_no_entry_is_named_with_what_to_do(tmp_path: Path, line: 
 
 
 def test_only_one_process_writes_at_a_time(tmp_path: Path) -> None:
-    with LogWriter(tmp_path / "log", header(1)), pytest.raises(LogError, match="another process is writing"):
+    with LogWriter(tmp_path / "log", header(1)), pytest.raises(EvalLogError, match="another process is writing"):
         LogWriter(tmp_path / "log", header(1))
     LogWriter(tmp_path / "log", header(1)).close()
 
@@ -80,7 +80,7 @@ def test_only_one_process_writes_at_a_time(tmp_path: Path) -> None:
 def test_another_header_is_refused_and_the_difference_is_said(tmp_path: Path) -> None:
     folder = write(tmp_path / "log", [entry("a")])
     LogWriter(folder, header(1, started="2031-01-01T00:00:00+00:00", machine={"python": "4"})).close()
-    with pytest.raises(LogError) as caught:
+    with pytest.raises(EvalLogError) as caught:
         LogWriter(folder, header(1, seed=2, configuration={"budget": {"max_iterations": 3}}))
     said = str(caught.value)
     assert "seed: 1 there, 2 now" in said
@@ -102,21 +102,23 @@ def test_keys_are_in_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match=r"there is no header\.json"):
+    with pytest.raises(EvalLogError, match=r"there is no header\.json"):
         read_log(tmp_path)
     (tmp_path / "samples.jsonl").write_text("{}\n")
-    with pytest.raises(LogError, match=r"has a samples\.jsonl but no header\.json"):
+    with pytest.raises(EvalLogError, match=r"has a samples\.jsonl but no header\.json"):
         LogWriter(tmp_path, header(1))
     (tmp_path / "header.json").write_text('{"format": 99}')
-    with pytest.raises(LogError, match="of format 99"):
+    with pytest.raises(EvalLogError, match="of format 99"):
         read_log(tmp_path)
     (tmp_path / "header.json").write_text("{")
-    with pytest.raises(LogError, match=r"cannot be read: .*Put it back from a copy, or begin again with another --log"):
+    with pytest.raises(
+        EvalLogError, match=r"cannot be read: .*Put it back from a copy, or begin again with another --log"
+    ):
         read_log(tmp_path)
     for wrong in ({"total": "three"}, {"suites": {}}, {"suites": ["needle"]}):
         (tmp_path / "header.json").write_text(json.dumps({**header(1), **wrong}))
         with pytest.raises(
-            LogError, match=rf"header\.json is damaged: {next(iter(wrong))} cannot be read\. Put it back"
+            EvalLogError, match=rf"header\.json is damaged: {next(iter(wrong))} cannot be read\. Put it back"
         ):
             read_log(tmp_path)
 
@@ -130,9 +132,9 @@ def test_logs_are_found_by_path_and_by_the_beginning_of_their_name(
     assert find_log("count").name == "count-1"
     assert find_log("needle-1").name == "needle-1"
     assert find_log(tmp_path / "evals" / "needle-12").name == "needle-12"
-    with pytest.raises(LogError, match="2 logs have names that begin with 'needle': "):
+    with pytest.raises(EvalLogError, match="2 logs have names that begin with 'needle': "):
         find_log("needle")
-    with pytest.raises(LogError, match="there is no log 'pairs'"):
+    with pytest.raises(EvalLogError, match="there is no log 'pairs'"):
         find_log("pairs")
 
 
@@ -157,7 +159,7 @@ def test_nothing_is_left_over_beside_the_three_files(tmp_path: Path) -> None:
 def test_a_line_that_no_numbers_can_be_made_of_is_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
     folder = write(tmp_path / "log", [entry("a")])
     (folder / "samples.jsonl").write_text(json.dumps({**entry("a").to_dict(), **change}) + "\n")
-    with pytest.raises(LogError, match=said):
+    with pytest.raises(EvalLogError, match=said):
         read_log(folder)
 
 
@@ -166,8 +168,10 @@ def test_files_that_cannot_be_read_are_said(tmp_path: Path) -> None:
     (folder / "samples.jsonl").unlink()
     assert read_log(folder).entries == ()
     (folder / "samples.jsonl").mkdir()
-    with pytest.raises(LogError, match=r"samples\.jsonl cannot be read: Is a directory"):
+    with pytest.raises(EvalLogError, match=r"samples\.jsonl cannot be read: Is a directory"):
         read_log(folder)
     (folder / "header.json").write_text('{"format": 1, "suites": []}')
-    with pytest.raises(LogError, match="not the header of an evaluation: lengths, seed, epochs, total, models missing"):
+    with pytest.raises(
+        EvalLogError, match="not the header of an evaluation: lengths, seed, epochs, total, models missing"
+    ):
         read_log(folder)

@@ -14,7 +14,7 @@ import pytest
 
 import sandbox
 from rlm.evals.config import Evaluation, Settings
-from rlm.evals.log import Entry, LogError
+from rlm.evals.log import Entry, EvalLogError
 from rlm.evals.runner import CannotGoOn, Pool, missing, only
 from rlm.evals.scorers import SCORERS
 from rlm.events import Event, fan_out, ignore
@@ -241,7 +241,7 @@ def test_a_header_makes_the_same_evaluation_again(tmp_path: Path) -> None:
     assert again.header() == header
     assert [one.id for one in again.samples()] == ["code-0", "code-1", "code-2"]
     suite(tmp_path, 4)
-    with pytest.raises(LogError, match=r"codes\.jsonl has changed since the log was begun"):
+    with pytest.raises(EvalLogError, match=r"codes\.jsonl has changed since the log was begun"):
         Evaluation.of(header)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from rlm.plans import FallbackConfig, LogError, PlanEscalationDetector
+from rlm.plans import FallbackConfig, JsonLogError, PlanEscalationDetector
 from rlm.plans.escalation import schema
 
 LOOP = "loop_0052"
@@ -230,7 +230,7 @@ def test_a_broken_file_is_an_error_and_nothing_is_overwritten(
     broken: Path = getattr(all_rejected, name)
     broken.write_bytes(content)
     before = {path.name: path.read_bytes() for path in all_rejected.folder.glob("*.json")}
-    with pytest.raises(LogError, match=said) as caught:
+    with pytest.raises(JsonLogError, match=said) as caught:
         all_rejected.detector().check_for_escalation(LOOP)
     assert str(broken) in str(caught.value)
     assert {path.name: path.read_bytes() for path in all_rejected.folder.glob("*.json")} == before
@@ -238,7 +238,7 @@ def test_a_broken_file_is_an_error_and_nothing_is_overwritten(
 
 def test_a_candidate_without_an_id_is_an_error(on_disk: Files) -> None:
     on_disk.comparison.write_text(json.dumps([{"loop_id": LOOP, "plans": [{"name": "x"}]}]))
-    with pytest.raises(LogError, match="no plan_id"):
+    with pytest.raises(JsonLogError, match="no plan_id"):
         on_disk.detector().check_for_escalation(LOOP)
 
 

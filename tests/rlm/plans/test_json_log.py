@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm.plans import JsonLog, LogError
+from rlm.plans import JsonLog, JsonLogError
 
 APPEND = """
 import os, sys
@@ -58,7 +58,7 @@ assert len(log.read()) == total
 
 FULL = """
 import resource, signal, sys
-from rlm.plans import JsonLog, LogError
+from rlm.plans import JsonLog, JsonLogError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # as on a disk that has no more room
 log, written = JsonLog(sys.argv[1]), 0
@@ -66,7 +66,7 @@ try:
     while True:
         log.append({"number": written, "text": "x" * 300})
         written += 1
-except LogError as error:
+except JsonLogError as error:
     print(written, error)
 """
 
@@ -157,7 +157,7 @@ def test_what_json_does_not_know_is_not_written(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(LogError, match="cannot be written"):
+    with pytest.raises(JsonLogError, match="cannot be written"):
         JsonLog(tmp_path / "file" / "log.json").append({"n": 1})
 
 

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 from rlm.budgets import FallbackTrigger
 from rlm.cli import rlm
-from rlm.plans import FallbackConfig, LogError, Operator, Plan, PlanLogs, Scores, Thresholds
+from rlm.plans import FallbackConfig, JsonLogError, Operator, Plan, PlanLogs, Scores, Thresholds
 from rlm.plans.operator import AlreadyAnswered, Answers, OperatorAnswer
 from rlm.results import Failed, Submitted
 from tests.support.plan_loops import Loop
@@ -114,7 +114,7 @@ async def test_a_log_of_answers_that_is_half_written_is_waited_for(make_loop: Ma
 def test_an_answer_that_means_nothing_is_an_error(tmp_path: Path, entry: dict[str, Any]) -> None:
     answers = Answers(tmp_path / "answers.json")
     answers.log.append({"escalation_id": "e1", **entry})
-    with pytest.raises(LogError, match="an answer to e1 cannot be read"):
+    with pytest.raises(JsonLogError, match="an answer to e1 cannot be read"):
         answers.to("e1")
 
 

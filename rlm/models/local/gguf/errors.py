@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ....errors import RlmError
 
-class WeightsError(Exception):
+
+class WeightsError(RlmError):
     """Weights that are not there or cannot be used; the message says which, why, and what to do."""

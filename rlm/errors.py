@@ -1,0 +1,231 @@
+"""Every exception of rlm, to be imported from here or from `rlm`.
+
+    RlmError
+    ├── SignatureError            a signature cannot be read
+    ├── InvalidValue              values do not fit a signature; `problems` lists everything that is wrong
+    │   ├── InvalidInputs         a run cannot start with these inputs
+    │   └── InvalidOutputs        a run cannot end with these outputs
+    ├── TaskError                 a task cannot be run as it is written; `problems` lists every mistake and its place
+    ├── YamlError                 a text is not YAML; with line and column
+    ├── RunFailed                 a run ended without outputs; `result` is the `Failed`
+    ├── BudgetExceeded            a budget was used up outside of a run's loop; `reason` says which
+    ├── ModelError                a model call failed; `kind` says why in one word
+    ├── ScriptEnded               a scripted model has no reply left
+    ├── LocalModelError           a local model cannot be loaded
+    │   ├── MissingExtra          the packages of its backend are not installed
+    │   ├── MissingModel          there is no model at the path
+    │   ├── DoesNotFit            the weights need more memory than is free
+    │   └── UnsupportedConstraint a type cannot be turned into a grammar
+    ├── ConstraintViolated        a constrained answer is not what its constraint allows
+    ├── WeightsError              files of a model cannot be used
+    │   └── NotRunnable           no installed backend runs the model on this machine
+    ├── LibraryError              a name in the list of local models is unknown, taken or not allowed
+    ├── ExtractionError           a typed value cannot be read out of text
+    │   ├── SchemaError           the JSON schema itself cannot be used
+    │   ├── ParseError            no acceptable value in a text; `kind` says why
+    │   ├── PatchError            a JSON Patch does not apply to the value it was meant for
+    │   ├── MaxRetriesExceeded    every attempt was refused; with everything that was tried
+    │   └── TwoStepError          the second step of `TwoStepAdapter` failed; `tag` says how
+    ├── NoPlans                   there is no plan to run
+    ├── AlreadyAnswered           an operator has answered this escalation before
+    ├── JsonLogError              a JSON log cannot be read or written
+    ├── UnknownRun                no run, or more than one, has an id with this prefix
+    ├── InputNotRecorded          the trace has no more than a description of an input
+    ├── NewerVersion              a trace database was written by a later version of rlm
+    ├── PlotsMissing              altair is not installed
+    ├── TelemetryMissing          OpenTelemetry is not installed
+    ├── BatchError                a batch cannot start or continue
+    │   ├── BatchInUse            another process runs it
+    │   ├── ForeignResultsFile    the results file holds something else
+    │   ├── DuplicateNames        two items have the same name
+    │   ├── NotWritable           results or ledger cannot be written
+    │   │   └── DiskFull          there is no space for them
+    │   ├── MachineUnfit          a machine lacks what every item needs
+    │   └── ExecutorError         the workers cannot be started
+    ├── EvalLogError              an evaluation log cannot be read or continued
+    ├── BadSuite                  a file of samples cannot be used
+    ├── CannotGoOn                no sample of an evaluation can be run here
+    ├── CalibratorError           a file is no calibrator
+    ├── TooLittle                 there are too few samples to fit or to decide on
+    └── NoRule                    no threshold keeps the error within the limit
+
+Exceptions of the sandbox are in `sandbox.errors`. Every exception can be pickled, and so crosses processes.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .adapters.two_step.errors import TwoStepError
+    from .batch.errors import (
+        BatchError,
+        BatchInUse,
+        DiskFull,
+        ExecutorError,
+        ForeignResultsFile,
+        MachineUnfit,
+        NotWritable,
+    )
+    from .batch.ledger import DuplicateNames
+    from .budgets.ledger import BudgetExceeded
+    from .calibration.io import CalibratorError
+    from .calibration.select import TooLittle
+    from .calibration.threshold import NoRule
+    from .evals.log import EvalLogError
+    from .evals.runner import CannotGoOn
+    from .evals.suites.custom import BadSuite
+    from .extraction.errors import ExtractionError, MaxRetriesExceeded, ParseError, PatchError, SchemaError
+    from .models.client import ModelError
+    from .models.local.backend_choice import NotRunnable
+    from .models.local.errors import (
+        ConstraintViolated,
+        DoesNotFit,
+        LocalModelError,
+        MissingExtra,
+        MissingModel,
+        UnsupportedConstraint,
+    )
+    from .models.local.gguf.errors import WeightsError
+    from .models.local.registry import LibraryError
+    from .models.scripted import ScriptEnded
+    from .plans.json_log import JsonLogError
+    from .plans.operator import AlreadyAnswered
+    from .plans.proposals import NoPlans
+    from .predict import RunFailed
+    from .signatures.parser import SignatureError
+    from .signatures.validation import InvalidInputs, InvalidOutputs, InvalidValue
+    from .tasks.errors import TaskError
+    from .telemetry import TelemetryMissing
+    from .traces.inputs import InputNotRecorded
+    from .traces.notebook_view.plots import PlotsMissing
+    from .traces.run import UnknownRun
+    from .traces.schema import NewerVersion
+    from .yaml12 import YamlError
+
+__all__ = [
+    "AlreadyAnswered",
+    "BadSuite",
+    "BatchError",
+    "BatchInUse",
+    "BudgetExceeded",
+    "CalibratorError",
+    "CannotGoOn",
+    "ConstraintViolated",
+    "DiskFull",
+    "DoesNotFit",
+    "DuplicateNames",
+    "EvalLogError",
+    "ExecutorError",
+    "ExtractionError",
+    "ForeignResultsFile",
+    "InputNotRecorded",
+    "InvalidInputs",
+    "InvalidOutputs",
+    "InvalidValue",
+    "JsonLogError",
+    "LibraryError",
+    "LocalModelError",
+    "MachineUnfit",
+    "MaxRetriesExceeded",
+    "MissingExtra",
+    "MissingModel",
+    "ModelError",
+    "NewerVersion",
+    "NoPlans",
+    "NoRule",
+    "NotRunnable",
+    "NotWritable",
+    "ParseError",
+    "PatchError",
+    "PlotsMissing",
+    "RlmError",
+    "RunFailed",
+    "SchemaError",
+    "ScriptEnded",
+    "SignatureError",
+    "TaskError",
+    "TelemetryMissing",
+    "TooLittle",
+    "TwoStepError",
+    "UnknownRun",
+    "UnsupportedConstraint",
+    "WeightsError",
+    "YamlError",
+]
+
+# Where each is defined. A module is imported when a name is used: `import dspy` takes seconds.
+_HOME = {
+    "AlreadyAnswered": "plans.operator",
+    "BadSuite": "evals.suites.custom",
+    "BatchError": "batch.errors",
+    "BatchInUse": "batch.errors",
+    "BudgetExceeded": "budgets.ledger",
+    "CalibratorError": "calibration.io",
+    "CannotGoOn": "evals.runner",
+    "ConstraintViolated": "models.local.errors",
+    "DiskFull": "batch.errors",
+    "DoesNotFit": "models.local.errors",
+    "DuplicateNames": "batch.ledger",
+    "EvalLogError": "evals.log",
+    "ExecutorError": "batch.errors",
+    "ExtractionError": "extraction.errors",
+    "ForeignResultsFile": "batch.errors",
+    "InputNotRecorded": "traces.inputs",
+    "InvalidInputs": "signatures.validation",
+    "InvalidOutputs": "signatures.validation",
+    "InvalidValue": "signatures.validation",
+    "JsonLogError": "plans.json_log",
+    "LibraryError": "models.local.registry",
+    "LocalModelError": "models.local.errors",
+    "MachineUnfit": "batch.errors",
+    "MaxRetriesExceeded": "extraction.errors",
+    "MissingExtra": "models.local.errors",
+    "MissingModel": "models.local.errors",
+    "ModelError": "models.client",
+    "NewerVersion": "traces.schema",
+    "NoPlans": "plans.proposals",
+    "NoRule": "calibration.threshold",
+    "NotRunnable": "models.local.backend_choice",
+    "NotWritable": "batch.errors",
+    "ParseError": "extraction.errors",
+    "PatchError": "extraction.errors",
+    "PlotsMissing": "traces.notebook_view.plots",
+    "RunFailed": "predict",
+    "SchemaError": "extraction.errors",
+    "ScriptEnded": "models.scripted",
+    "SignatureError": "signatures.parser",
+    "TaskError": "tasks.errors",
+    "TelemetryMissing": "telemetry",
+    "TooLittle": "calibration.select",
+    "TwoStepError": "adapters.two_step.errors",
+    "UnknownRun": "traces.run",
+    "UnsupportedConstraint": "models.local.errors",
+    "WeightsError": "models.local.gguf.errors",
+    "YamlError": "yaml12",
+}
+
+
+class RlmError(Exception):
+    """Base of every exception that rlm raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default calls the class with `args`, which are often not the parameters of its `__init__`.
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(kind: type[RlmError], args: tuple[Any, ...], attributes: dict[str, Any]) -> RlmError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(f".{_HOME[name]}", __package__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
