@@ -46,9 +46,6 @@ class RunFailed(RlmError):
         super().__init__(result.reason)
         self.result = result
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.result,)
-
 
 @dataclass(frozen=True)
 class SandboxSettings:
