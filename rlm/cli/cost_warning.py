@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..evals.simulated import ORACLE
 from .formatting import count
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 def costs_money(task: Task) -> bool:
     """Return whether a task asks models that may cost money: not local, not scripted, not the built-in one."""
-    return any(spec.scripted is None and not spec.local and spec.model != "oracle" for spec in task.asked.values())
+    return any(spec.scripted is None and not spec.local and spec.model != ORACLE for spec in task.asked.values())
 
 
 class CostWarning:

@@ -1,38 +1,23 @@
-"""What has to be there before a run starts: isolation, packages, keys. Keys are only ever named."""
+"""Checks before a run starts: isolation, packages, keys and local models. Values of keys are never read or shown."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
+from ..evals.simulated import ORACLE
+from ..models.providers import KEY_VARIABLES, PROVIDERS, provider_of
 from .exit_codes import EnvironmentProblem, missing_package_advice
 from .model_setup import prepare
 
 if TYPE_CHECKING:
     from ..tasks import ModelSpec, Task
 
-# By the provider in a model's name: any one of the variables will do.
-KEYS: dict[str, tuple[str, ...]] = {
-    "openai": ("OPENAI_API_KEY",),
-    "anthropic": ("ANTHROPIC_API_KEY",),
-    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "groq": ("GROQ_API_KEY",),
-    "mistral": ("MISTRAL_API_KEY",),
-    "deepseek": ("DEEPSEEK_API_KEY",),
-    "openrouter": ("OPENROUTER_API_KEY",),
-    "together_ai": ("TOGETHERAI_API_KEY", "TOGETHER_API_KEY"),
-    "fireworks_ai": ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY"),
-    "xai": ("XAI_API_KEY",),
-    "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
-    "perplexity": ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY"),
-}
-
-
 _LOCAL_PRICES = "LITELLM_LOCAL_MODEL_COST_MAP"
 
 
 def require(task: Task) -> None:
-    """Raise if the task cannot be run from here: no isolation; a key, a package or a local model missing."""
+    """Raise if the task cannot run on this machine: no isolation, or a missing key, package or local model."""
     from sandbox.isolation.probe import choose_tier
 
     choose_tier(task.isolation)
@@ -46,9 +31,29 @@ def require(task: Task) -> None:
                 raise EnvironmentProblem(_advice(spec))
 
 
+def model_warnings(task: Task) -> list[str]:
+    """Return what is probably wrong with the names of models, and which keys are missing."""
+    from ..tasks.errors import near_name
+
+    warnings = []
+    for role, spec in task.asked.items():
+        if spec.local or spec.scripted is not None or spec.model == ORACLE:
+            continue
+        provider = provider_of(spec.model)
+        near = near_name(provider, PROVIDERS) if provider is not None and provider not in PROVIDERS else None
+        if provider is None:
+            warnings.append(f"the {role} model {spec.model!r} has no provider; write it as in openai/gpt-5-mini")
+        elif provider not in PROVIDERS:
+            hint = f"; did you mean {near}?" if near is not None else ""
+            warnings.append(f"the {role} model {spec.model}: the provider {provider!r} is not known here{hint}")
+        if not _has_key(spec):
+            warnings.append(_advice(spec))
+    return list(dict.fromkeys(warnings))
+
+
 def keys_set() -> list[str]:
-    """The names of the variables that look like keys and are set."""
-    known = {name for names in KEYS.values() for name in names}
+    """Return the names of variables that are set and seem to hold keys."""
+    known = {name for names in KEY_VARIABLES.values() for name in names}
     return sorted(name for name in os.environ if (name in known or name.endswith("_API_KEY")) and os.environ[name])
 
 
@@ -56,8 +61,8 @@ def _variables(spec: ModelSpec) -> tuple[str, ...]:
     if spec.api_key_env is not None:
         return (spec.api_key_env,)
     if "api_base" in spec.options:
-        return ()  # an endpoint of one's own may need none
-    return KEYS.get(spec.model.partition("/")[0], ()) if "/" in spec.model else ()
+        return ()  # a self-hosted endpoint may need none
+    return KEY_VARIABLES.get(provider_of(spec.model) or "", ())
 
 
 def _has_key(spec: ModelSpec) -> bool:
@@ -75,7 +80,7 @@ def _advice(spec: ModelSpec) -> str:
 
 def _import_litellm() -> None:
     before = os.environ.get(_LOCAL_PRICES)
-    os.environ[_LOCAL_PRICES] = "True"  # else it fetches a price list, and where there is no network says so at length
+    os.environ[_LOCAL_PRICES] = "True"  # otherwise it fetches a price list, and logs at length if it cannot
     try:
         import litellm  # noqa: F401
     except ModuleNotFoundError as error:

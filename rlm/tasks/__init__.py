@@ -1,4 +1,4 @@
-"""Tasks: everything that a run needs, read from a `task.yaml`.
+"""Tasks: signature, inputs, models and limits of a run, read from a `task.yaml`.
 
 task = load("task.yaml", Overrides(inputs={"doc": "@report.txt"}))
 """

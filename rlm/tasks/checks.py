@@ -1,4 +1,4 @@
-"""Checks: Python expressions that must be true of an answer. Here they are only read; the sandbox runs them."""
+"""Checks: Python expressions over the outputs that must be true. They are parsed here; the sandbox runs them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import suggestion
 
 
 class CheckProblem(RlmError):
-    """An expression that cannot be a check: what is wrong, and at which of its characters."""
+    """An expression that cannot be a check, and the position of the problem."""
 
     def __init__(self, message: str, position: int = 0) -> None:
         self.position = position
@@ -19,9 +19,9 @@ class CheckProblem(RlmError):
 
 
 def read_check(text: str, outputs: Collection[str] | None, inputs: Collection[str] = ()) -> None:
-    """Raise `CheckProblem` unless a text is an expression over the outputs. Inputs are not there when it runs.
+    """Raise `CheckProblem` unless a text is an expression over the outputs. Checks cannot read inputs.
 
-    Where the outputs are not known, only that it is an expression is checked.
+    Where the outputs are not known, only the syntax is checked.
     """
     try:
         tree = ast.parse(text.strip(), mode="eval")
@@ -30,22 +30,23 @@ def read_check(text: str, outputs: Collection[str] | None, inputs: Collection[st
         raise CheckProblem(f"not a Python expression: {error.msg}", _indent(text) + max(0, position)) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise CheckProblem(f"not a Python expression: {error}") from None
-    _refuse_refused(text)
+    _check_policy(text)
     if outputs is None:
         return
     bound = _bound(tree)
     used = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
     for node in used:
         if node.id not in outputs and node.id not in bound and not hasattr(builtins, node.id):
-            close = "; checks see the outputs only" if node.id in inputs else suggestion(node.id, sorted(outputs))
-            what = "an input" if node.id in inputs else "no output"
-            raise CheckProblem(f"{node.id!r} is {what}{close}", _indent(text) + _column(text, node))
+            is_input = node.id in inputs
+            advice = "; checks see the outputs only" if is_input else suggestion(node.id, sorted(outputs))
+            what = "an input" if is_input else "not an output"
+            raise CheckProblem(f"{node.id!r} is {what}{advice}", _indent(text) + _column(text, node))
     if not {node.id for node in used} & set(outputs):
-        raise CheckProblem(f"says nothing about the outputs ({', '.join(outputs)})")
+        raise CheckProblem(f"uses none of the outputs ({', '.join(outputs)})")
 
 
-def _refuse_refused(text: str) -> None:
-    """What the sandbox would not run can never be true."""
+def _check_policy(text: str) -> None:
+    """Refuse what the sandbox would refuse."""
     from sandbox.policy import review
 
     for refusal in review(ast.parse(text.strip())):

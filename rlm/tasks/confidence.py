@@ -1,4 +1,4 @@
-"""The `confidence` section of a task file: the calibrator it names, and which answers can be accepted."""
+"""The `confidence` section of a task file: a calibrator, and the answers that are accepted."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ if TYPE_CHECKING:
 
 
 class AcceptFile(Section):
-    """Which extracted answers can be accepted."""
+    """The condition for accepting extracted answers."""
 
     error: float = Field(
-        gt=0, lt=1, description="The largest share of wrong answers among those that are accepted.", examples=[0.1]
+        gt=0, lt=1, description="The largest share of wrong answers among accepted ones.", examples=[0.1]
     )
 
 
 class ConfidenceFile(Section):
-    """How far to trust an answer that was extracted."""
+    """The confidence of extracted answers."""
 
     calibrator: str = Field(
         description="A file that `rlm eval calibrate` wrote; a relative path is relative to the task file.",
         examples=["calibrator.json"],
     )
     accept_at: AcceptFile | None = Field(
-        None, description="Extracted answers below the threshold for this error are not acceptable: the run fails."
+        None, description="Extracted answers below the threshold for this error are not accepted: the run fails."
     )
 
 
 def read_confidence(
-    written: ConfidenceFile | None, document: Document, folder: Path
+    section: ConfidenceFile | None, document: Document, folder: Path
 ) -> tuple[Scorer | None, list[TaskProblem]]:
-    """What scores the answers, unless the formula does; and what is wrong with it."""
-    if written is None:
+    """Return the calibrator, if the file names one, and the problems of the section."""
+    if section is None:
         return None, []
     from ..calibration import CalibratorError, NoRule, scorer_of
 
-    accept_at = written.accept_at.model_dump() if written.accept_at is not None else None
+    accept_at = section.accept_at.model_dump() if section.accept_at is not None else None
     try:
-        return scorer_of(folder / written.calibrator, accept_at), []
+        return scorer_of(folder / section.calibrator, accept_at), []
     except CalibratorError as error:
         path: tuple[str, ...] = ("confidence", "calibrator")
-        said = str(error)
+        message = str(error)
     except NoRule as error:
-        path, said = ("confidence", "accept_at", "error"), str(error)
-    return None, [document.problem(f"{'.'.join(path)}: {said}", document.value_place(path))]
+        path, message = ("confidence", "accept_at", "error"), str(error)
+    return None, [document.problem(f"{'.'.join(path)}: {message}", document.value_place(path))]

@@ -1,4 +1,4 @@
-"""From a `task.yaml` to a `Task`. All that is wrong with the file is said at once, with its place and its fix."""
+"""The loader: from a `task.yaml` to a `Task`, with every problem of the file at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from .adapters import read_adapter
 from .checks import CheckProblem, read_check
 from .confidence import read_confidence
 from .errors import TaskError, TaskProblem
-from .inputs import InputReader, standard_input
+from .input_files import standard_input
+from .inputs import InputReader
 from .local_models import local_problems
 from .models import ROLES, Models, choose
 from .plans import TaskPlans, plan_problems, read_plans
@@ -27,16 +28,16 @@ from .task import Task
 from .validation import validate_script, validate_task
 from .yaml_document import Document, read
 
-# No module has a class named like a built-in type: `doc:str` is an input.
+# `doc:str` is an input: no module has a class named like a built-in type.
 _REFERENCE = re.compile(r"[\w.-]+:(?!(?:str|int|float|bool|list|dict|bytes)$)[\w.]+")
 
 
 @dataclass(frozen=True)
 class Overrides:
-    """What the command line says in place of the file."""
+    """Changes of the command line to a task file."""
 
     inputs: Mapping[str, str] = field(default_factory=dict)
-    """By name: a text (or JSON, where the signature does not take text), `@file`, `@-` for standard input."""
+    """By name: a text (or JSON, where the field does not take text), `@file`, or `@-` for standard input."""
 
     models: Mapping[str, str] = field(default_factory=dict)
     """By role: main, sub, extraction."""
@@ -47,15 +48,15 @@ class Overrides:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A task as it was when it was run: its file and its inputs may have changed since, or be gone."""
+    """A task as it was when it ran: its file and its inputs may have changed since, or be gone."""
 
     text: str
     inputs: Mapping[str, Any] | None
-    """None: they are read from where the text says."""
+    """None: they are read from the sources that the text names."""
 
     models: Mapping[str, str] = field(default_factory=dict)
     budget: Mapping[str, Any] = field(default_factory=dict)
-    """What the command line had said in place of the file."""
+    """Changes of the command line at that time."""
 
 
 def load(
@@ -65,10 +66,10 @@ def load(
     read_stdin: Callable[[], str] | None = standard_input,
     recorded: Recorded | None = None,
 ) -> Task:
-    """The task in a file, or `TaskError` with everything that is wrong with it.
+    """Return the task in a file, or raise `TaskError` with every problem.
 
-    With `read_stdin=None`, inputs that come from standard input are left out of the task instead of being read. With
-    `recorded`, neither the file nor its inputs are read: both are as they were.
+    With `read_stdin=None`, inputs from standard input are left out of the task instead of being read. With `recorded`,
+    neither the file nor its inputs are read: the recorded ones are used.
     """
     overrides = overrides or Overrides()
     if recorded is not None:
@@ -82,7 +83,7 @@ def load(
 
 
 class _Loader:
-    """Reads one file. Problems are collected; each part is checked as far as the others allow it."""
+    """Reads one file and collects problems. Each part is checked as far as the others allow."""
 
     def __init__(
         self,
@@ -94,44 +95,46 @@ class _Loader:
         self.path, self.overrides, self.read_stdin, self.recorded = path, overrides, read_stdin, recorded
         self.document: Document = read(path) if recorded is None else Document(str(path), recorded.text)
         self.folder = path.absolute().parent
-        self.problems: list[TaskProblem] = list(self.document.faults)
+        self.problems: list[TaskProblem] = list(self.document.problems)
+        self.warnings: list[TaskProblem] = []
 
     def load(self) -> Task | None:
-        """The task, unless a problem was found."""
-        written, found, broken = validate_task(self.document)
-        self.problems += found
-        if written is None:
+        """Return the task; None if there are problems that leave none."""
+        file, problems, broken = validate_task(self.document)
+        self.problems += problems
+        if file is None:
             return None
-        models = self._models(written, ("models",) in broken)
-        trigger = self._trigger(written.budget)
-        signature = self._signature(written)
-        self._tools(written, signature)
-        inputs = self._inputs(written, signature, {str(path[1]) for path in broken if path[0] == "inputs" and path[1:]})
-        self._checks(written, signature)
-        plans = self._plans(written, signature)
-        adapter, found = read_adapter(written.adapter, self.document, self.folder)
-        self.problems += found
+        models = self._models(file, ("models",) in broken)
+        trigger = self._trigger(file.budget)
+        signature = self._signature(file)
+        self._tools(file, signature)
+        inputs = self._inputs(file, signature, {str(path[1]) for path in broken if path[0] == "inputs" and path[1:]})
+        self._checks(file, signature)
+        plans = self._plans(file, signature)
+        adapter, problems = read_adapter(file.adapter, self.document, self.folder)
+        self.problems += problems
         if adapter is not None and adapter.model is not None and adapter.model.scripted is not None:
             self._script(adapter.model.scripted, ("adapter", "model", "scripted"))
-        scorer, found = read_confidence(written.confidence, self.document, self.folder)
-        self.problems += found
+        scorer, problems = read_confidence(file.confidence, self.document, self.folder)
+        self.problems += problems
         if signature is None or models is None or trigger is None:
             return None
-        limits = written.sandbox.model_dump(exclude={"isolation", "policy"})
+        limits = file.sandbox.model_dump(exclude={"isolation", "policy"})
         return Task(
             signature=signature,
             inputs=inputs,
             models=models,
             trigger=trigger,
             limits=Limits(**limits),
-            isolation=written.sandbox.isolation,
-            policy=written.sandbox.policy,
-            tool_references=tuple(written.tools),
-            checks=list(written.checks),
-            depth=written.depth,
+            isolation=file.sandbox.isolation,
+            policy=file.sandbox.policy,
+            tool_references=tuple(file.tools),
+            checks=list(file.checks),
+            depth=file.depth,
             scorer=scorer,
             adapter=adapter,
             plans=plans,
+            warnings=tuple(self.warnings),
             path=self.path.absolute(),
             source={
                 "path": str(self.path.absolute()),
@@ -141,11 +144,11 @@ class _Loader:
             },
         )
 
-    def _signature(self, written: TaskFile) -> Signature | None:
-        path, text = ("signature",), written.signature
+    def _signature(self, file: TaskFile) -> Signature | None:
+        path, text = ("signature",), file.signature
         try:
             source = text if "->" in text else self._signature_class(text)
-            return Signature.of(source, instructions=written.instructions, reserved=_reserved())
+            return Signature.of(source, instructions=file.instructions, reserved=_reserved())
         except SignatureError as error:
             place = self.document.value_place(path)
             if error.text is not None and error.position is not None:
@@ -163,13 +166,13 @@ class _Loader:
             )
         if not _REFERENCE.fullmatch(reference.strip()):
             raise SignatureError("'->' and the outputs are missing, as in 'doc: str -> title: str'")
-        references.look(self.folder, reference)
-        return references.fetch(self.folder, reference)
+        references.check(self.folder, reference)
+        return references.load(self.folder, reference)
 
-    def _models(self, written: TaskFile, broken: bool) -> Models | None:
-        models = choose(written.models, self.overrides.models, self.folder)
+    def _models(self, file: TaskFile, broken: bool) -> Models | None:
+        models = choose(file.models, self.overrides.models, self.folder)
         if models is None and not broken:
-            message = "models.main is missing; name a model, as in `models: openai/gpt-5-mini`, or use --model"
+            message = "models.main is missing; add a model, as in `models: openai/gpt-5-mini`, or use --model"
             self.problems.append(self.document.problem(message, self.document.key_place(("models",))))
         seen: set[Path] = set()
         for role in ROLES:
@@ -186,65 +189,66 @@ class _Loader:
         shown = self.path.parent / script.relative_to(self.folder) if script.is_relative_to(self.folder) else script
         try:
             document = read(script, str(shown))
-            self.problems += document.faults or validate_script(document)
+            self.problems += document.problems or validate_script(document)
         except TaskError as error:
-            # What is wrong inside has a place there; that there is no such file is said where it is named.
+            # Problems inside the script have their place there; a missing script is reported where it is named.
             place = self.document.value_place(path)
             self.problems += [
                 self.document.problem(f"{'.'.join(path)}: {one}", place) if one.where == str(shown) else one
                 for one in error.problems
             ]
 
-    def _trigger(self, written: BudgetFile) -> FallbackTrigger | None:
+    def _trigger(self, file: BudgetFile) -> FallbackTrigger | None:
         presets = {None: FallbackTrigger, "strict": FallbackTrigger.strict, "lenient": FallbackTrigger.lenient}
-        changes = written.model_dump(exclude={"preset"}, exclude_unset=True) | dict(self.overrides.budget)
+        changes = file.model_dump(exclude={"preset"}, exclude_unset=True) | dict(self.overrides.budget)
         try:
-            return dataclasses.replace(presets[written.preset](), **changes)
+            return dataclasses.replace(presets[file.preset](), **changes)
         except (ValueError, TypeError) as error:
             self.problems.append(TaskProblem("budget", str(error)))
             return None
 
-    def _inputs(self, written: TaskFile, signature: Signature | None, broken: set[str]) -> dict[str, Any]:
+    def _inputs(self, file: TaskFile, signature: Signature | None, broken: set[str]) -> dict[str, Any]:
         if self.recorded is not None and self.recorded.inputs is not None:
             return dict(self.recorded.inputs)
         reader = InputReader(signature, self.folder, self.document, self.read_stdin)
-        inputs = reader.read(written.inputs, self.overrides.inputs, broken)
+        inputs = reader.read(file.inputs, self.overrides.inputs, broken)
         self.problems += reader.problems
+        self.warnings += reader.warnings
         return inputs
 
-    def _tools(self, written: TaskFile, signature: Signature | None) -> None:
+    def _tools(self, file: TaskFile, signature: Signature | None) -> None:
         from ..repl.tools import tool_problem
 
         seen: dict[str, int] = {}
         inputs = {field.name for field in signature.inputs} if signature is not None else set()
-        for index, reference in enumerate(written.tools):
+        for index, reference in enumerate(file.tools):
             place, name = self.document.value_place(("tools", index)), reference.partition(":")[2]
             if name in seen:
-                message = f"tools[{index}]: there is a tool {name!r} already; give this one another name"
+                message = f"tools[{index}]: there is already a tool {name!r}; rename this one"
                 self.problems.append(self.document.problem(message, place))
             elif (problem := tool_problem(name, inputs)) is not None:
                 self.problems.append(self.document.problem(f"tools[{index}]: {problem}", place))
             seen[name] = index
             try:
-                references.look(self.folder, reference)
+                references.check(self.folder, reference)
             except references.ImportProblem as error:
                 self.problems.append(self.document.problem(f"tools[{index}]: {error}", place))
 
-    def _plans(self, written: TaskFile, signature: Signature | None) -> TaskPlans | None:
-        if written.plans is None:
+    def _plans(self, file: TaskFile, signature: Signature | None) -> TaskPlans | None:
+        if file.plans is None:
             return None
-        tools = [reference.partition(":")[2] for reference in written.tools]
-        self.problems += plan_problems(written.plans, signature, tools, self.document, self.folder)
-        plans = read_plans(written.plans, self.folder)
+        tools = [reference.partition(":")[2] for reference in file.tools]
+        self.problems += plan_problems(file.plans, signature, tools, self.document, self.folder)
+        plans = read_plans(file.plans, self.folder)
         for name, spec in plans.models.items():
             if spec.scripted is not None:
                 self._script(spec.scripted, ("plans", "models", name, "scripted"))
         return plans
 
-    def _checks(self, written: TaskFile, signature: Signature | None) -> None:
-        outputs = [one.name for one in signature.outputs] if signature is not None else None
-        inputs = [one.name for one in signature.inputs] if signature is not None else ()
-        for index, text in enumerate(written.checks):
+    def _checks(self, file: TaskFile, signature: Signature | None) -> None:
+        outputs = [field.name for field in signature.outputs] if signature is not None else None
+        inputs = [field.name for field in signature.inputs] if signature is not None else ()
+        for index, text in enumerate(file.checks):
             try:
                 read_check(text, outputs, inputs)
             except CheckProblem as error:
@@ -253,7 +257,7 @@ class _Loader:
 
 
 def _reserved() -> frozenset[str]:
-    """The names that mean something in the REPL."""
+    """Return the names that the REPL reserves."""
     from ..repl.tools import RESERVED
 
     return RESERVED

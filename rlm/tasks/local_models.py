@@ -1,7 +1,4 @@
-"""Models that run on this machine, as a task file names them: `local/NAME`, or the path of a file or folder.
-
-Whether they are there is checked without loading them.
-"""
+"""Local models as a task file names them: `local/NAME`, or the path of a file or folder. Checked, never loaded."""
 
 from __future__ import annotations
 
@@ -26,12 +23,12 @@ _ONLY_REMOTE = frozenset(
 
 
 def is_local(model: str) -> bool:
-    """Whether a model is named as one that runs here."""
+    """Return whether a name is that of a local model."""
     return model.startswith((_PREFIX, *_PATHS)) or model.endswith(".gguf")
 
 
 def weights_of(model: str, folder: Path) -> Path | None:
-    """The file or folder of a local model; None for the embedded one, and for a name that nobody knows."""
+    """Return the file or folder of a local model; None for the embedded one and for an unknown name."""
     if not model.startswith(_PREFIX):
         return folder / Path(model).expanduser()
     name = model.removeprefix(_PREFIX)
@@ -42,11 +39,11 @@ def weights_of(model: str, folder: Path) -> Path | None:
 
 
 def local_problems(models: Models, document: Document, folder: Path, given: Collection[str]) -> list[TaskProblem]:
-    """What is wrong with the local models of a task. `given` are the roles that the command line has set.
+    """Return the problems of the local models of a task. `given` are the roles that the command line has set.
 
-    That the embedded model is not installed is no mistake of the file, and is not said here.
+    A missing embedded model is a problem of the machine and not of the file: it is not reported here.
     """
-    found: list[TaskProblem] = []
+    problems: list[TaskProblem] = []
     for role in ("main", "sub", "extraction"):
         spec: ModelSpec = getattr(models, role)
         own = ("models", role)
@@ -55,18 +52,18 @@ def local_problems(models: Models, document: Document, folder: Path, given: Coll
             continue
         for option, why in _misplaced(spec).items():
             place = document.key_place((*own, option))
-            found.append(document.problem(f"models.{role}.{option} {why}", place))
-        wrong = wrong_with(spec, folder) if spec.local else None
-        if wrong is not None and role in given:
-            found.append(TaskProblem(f"the {role} model of the command line", wrong))
-        elif wrong is not None:
+            problems.append(document.problem(f"models.{role}.{option} {why}", place))
+        problem = problem_of(spec, folder) if spec.local else None
+        if problem is not None and role in given:
+            problems.append(TaskProblem(f"the {role} model of the command line", problem))
+        elif problem is not None:
             path = next(path for path in ((*own, "model"), own, ("models",)) if document.has(path))
-            found.append(document.problem(f"{'.'.join(path)}: {wrong}", document.value_place(path)))
-    return found
+            problems.append(document.problem(f"{'.'.join(path)}: {problem}", document.value_place(path)))
+    return problems
 
 
-def wrong_with(spec: ModelSpec, folder: Path) -> str | None:
-    """An unknown name, no such file, not a model; None if all is well."""
+def problem_of(spec: ModelSpec, folder: Path) -> str | None:
+    """Return why a local model cannot be used: an unknown name, a missing file, not a model; else None."""
     name = spec.model.removeprefix(_PREFIX)
     try:
         if name == EMBEDDED and spec.model != name:
@@ -78,9 +75,11 @@ def wrong_with(spec: ModelSpec, folder: Path) -> str | None:
 
 
 def _misplaced(spec: ModelSpec) -> dict[str, str]:
-    """Options that mean nothing to a model of this kind, each with the reason."""
+    """Return the options that a model of this kind does not have, each with the reason."""
     options = {*spec.options, *(["api_key_env"] if spec.api_key_env is not None else [])}
     if spec.local:
-        return dict.fromkeys(sorted(options & _ONLY_REMOTE), f"means nothing to {spec.model}, which runs here")
-    hint = "is for models that run here, such as local/embedded"
+        return dict.fromkeys(
+            sorted(options & _ONLY_REMOTE), f"has no effect on {spec.model}, which runs on this machine"
+        )
+    hint = "is for models that run on this machine, such as local/embedded"
     return dict.fromkeys(sorted(options & _ONLY_LOCAL), hint)

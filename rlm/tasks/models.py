@@ -1,4 +1,4 @@
-"""Which models a task asks, and with which options. Nothing here imports dspy."""
+"""The models of a task and their options. Nothing here imports dspy."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .schema.task import ModelEntry, ModelFile, ModelsFile
 
 SCRIPTED = "scripted"
 ROLES = ("main", "sub", "extraction")
-_NO_KEY = "no-key-is-needed"  # servers of one's own often ask for none; their clients insist on one
+_NO_KEY = "no-key-is-needed"  # self-hosted servers often need none; their clients insist on one
 _OURS = {"model", "scripted", "api_key_env", "options", "requests_per_minute", "tokens_per_minute"}
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """One model: what `dspy.LM` calls it and how to ask it; or weights that run here, or a file of replies."""
+    """One model: its name and options for `dspy.LM`, or weights that run here, or a file of replies."""
 
     model: str
     options: dict[str, Any] = field(default_factory=dict)
@@ -38,10 +38,10 @@ class ModelSpec:
     """The file or folder of a local model; None for the embedded one."""
 
     limit: Limit | None = None
-    """What its server allows in a minute."""
+    """The rate limit of its server."""
 
     def lm_options(self) -> dict[str, Any]:
-        """Keyword arguments for `dspy.LM`, with the key where a variable was named. Not to be written anywhere."""
+        """Return keyword arguments for `dspy.LM`, with the key if a variable is named. Never write them anywhere."""
         if self.api_key_env is not None:
             key = os.environ.get(self.api_key_env)
             protect(key)  # the variable's name need not say that it is a secret
@@ -57,7 +57,7 @@ class ModelSpec:
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Who writes the code, who answers `llm_query`, and who extracts."""
+    """The models that write the code, answer `llm_query`, and extract."""
 
     main: ModelSpec
     sub: ModelSpec
@@ -65,24 +65,24 @@ class Models:
 
     @property
     def scripted(self) -> Path | None:
-        """The file of replies, where at least one of the three is no model but a script."""
+        """Return the file of replies of the first scripted model, if there is one."""
         return self.main.scripted or self.sub.scripted or self.extraction.scripted
 
 
-def choose(written: str | ModelsFile, given: Mapping[str, str], folder: Path) -> Models | None:
-    """The models of the file with those of the command line in their place; None where there is no main one."""
-    if isinstance(written, str):
-        written = ModelsFile.model_validate({"main": written})
-    script = ModelFile.model_validate({"scripted": written.scripted}) if written.scripted is not None else None
-    main = given.get("main") or written.main or script
+def choose(section: str | ModelsFile, given: Mapping[str, str], folder: Path) -> Models | None:
+    """Return the models of the file, replaced by those of the command line; None if there is no main model."""
+    if isinstance(section, str):
+        section = ModelsFile.model_validate({"main": section})
+    script = ModelFile.model_validate({"scripted": section.scripted}) if section.scripted is not None else None
+    main = given.get("main") or section.main or script
     if main is None:
         return None
-    sub, extraction = (given.get(role) or getattr(written, role) or main for role in ROLES[1:])
+    sub, extraction = (given.get(role) or getattr(section, role) or main for role in ROLES[1:])
     return Models(spec_of(main, folder), spec_of(sub, folder), spec_of(extraction, folder))
 
 
 def spec_of(entry: ModelEntry, folder: Path) -> ModelSpec:
-    """The model that an entry of the file names."""
+    """Return the model that an entry of the file names."""
     if isinstance(entry, str):
         entry = ModelFile.model_validate({"model": entry})
     if entry.scripted is not None:

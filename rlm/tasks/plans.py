@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ..plans.escalation import FallbackConfig
 from ..plans.plan import Plan
@@ -14,7 +13,7 @@ from ..plans.settings import DEFAULT_COUNT, PlanSettings, Thresholds
 from ..signatures import Signature
 from . import references
 from .checks import CheckProblem, read_check
-from .errors import TaskError, TaskProblem, suggestion
+from .errors import TaskProblem, suggestion
 from .models import ROLES, ModelSpec, spec_of
 from .schema.plans import PlanFile
 from .schema.task import PlansFile
@@ -34,17 +33,9 @@ class TaskPlans:
 
     def ready(self, path: Path | None) -> PlanSettings:
         """Import the functions and return the settings with them. Raise `TaskError` if that fails."""
-        folder = path.parent if path is not None else Path.cwd()
-        functions: dict[str, Callable[..., Any]] = {}
-        for name, reference in self.references.items():
-            where = f"{path}: plans: {reference}"
-            try:
-                function = references.fetch(folder, reference)
-            except references.ImportProblem as error:
-                raise TaskError([TaskProblem(where, str(error))]) from error
-            if not callable(function):
-                raise TaskError([TaskProblem(where, f"is not a function but {type(function).__name__}")])
-            functions[name] = function
+        functions = {
+            name: references.load_function(path, "plans", reference) for name, reference in self.references.items()
+        }
         thresholds = dataclasses.replace(self.settings.thresholds, function=functions.get("accept"))
         return dataclasses.replace(self.settings, propose=functions.get("propose"), thresholds=thresholds)
 
@@ -100,14 +91,14 @@ def plan_problems(
     for path, reference in functions:
         if reference is not None:
             try:
-                references.look(folder, reference)
+                references.check(folder, reference)
             except references.ImportProblem as error:
                 yield document.problem(f"{dotted(path)}: {error}", document.value_place(path))
 
 
 def _invariant_problems(section: PlansFile, signature: Signature | None, document: Document) -> Iterator[TaskProblem]:
-    outputs = [one.name for one in signature.outputs] if signature is not None else None
-    inputs = [one.name for one in signature.inputs] if signature is not None else ()
+    outputs = [field.name for field in signature.outputs] if signature is not None else None
+    inputs = [field.name for field in signature.inputs] if signature is not None else ()
     for index, text in enumerate(section.governance.invariants):
         path = ("plans", "governance", "invariants", index)
         try:

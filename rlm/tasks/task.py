@@ -1,4 +1,4 @@
-"""`Task`: everything that a run needs. `loading.py` reads one from a file."""
+"""`Task`: everything that a run needs. `loader.py` reads one from a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..plans.plan import Plan
 from ..signatures import Signature
 from . import references
 from .adapters import AdapterSpec
-from .errors import TaskError, TaskProblem
+from .errors import TaskProblem
 from .models import ROLES, Models, ModelSpec
 from .plans import TaskPlans
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Task:
-    """What to run: typed inputs, what must come out, who is asked, and what it may cost."""
+    """A signature, typed inputs, models, and limits."""
 
     signature: Signature
     inputs: dict[str, Any]
@@ -35,34 +35,37 @@ class Task:
     isolation: str = "auto"
     policy: str = "enforce"
     tool_references: tuple[str, ...] = ()
-    """`module:function`, looked for beside the file first."""
+    """`module:function`. The folder of the file is searched first."""
 
     checks: list[str] = field(default_factory=list)
     depth: int = 1
     scorer: Scorer | None = None
-    """What scores extracted answers, if not the formula: a calibrator."""
+    """The calibrator that scores extracted answers. Default: a formula."""
 
     adapter: AdapterSpec | None = None
-    """What puts typed questions to the models; None asks for JSON, and holds models that run here to the type."""
+    """The adapter of typed queries. None asks for JSON, and constrains local models to the type."""
 
     plans: TaskPlans | None = None
     guidance: str | None = None
-    """How to go about it, in words: the approach of one plan, where that alone is run."""
+    """The approach of a plan, for a task that carries out one plan alone."""
 
     path: Path | None = None
     source: dict[str, Any] | None = None
-    """What the task was read from, for the record of its runs: see `loading.Recorded`."""
+    """The file that the task was read from, for the record of its runs: see `loader.Recorded`."""
+
+    warnings: tuple[TaskProblem, ...] = ()
+    """Parts of the file that are valid and probably not meant."""
 
     @property
     def asked(self) -> dict[str, ModelSpec]:
-        """Every model that may be asked, by what it is for: the three roles, the adapter's own, those of the plans."""
-        found = {role: getattr(self.models, role) for role in ROLES}
+        """Return every model that may be asked, by role: those of the task, of the adapter and of the plans."""
+        models = {role: getattr(self.models, role) for role in ROLES}
         if self.adapter is not None and self.adapter.model is not None:
-            found["adapter"] = self.adapter.model
-        return (self.plans.models if self.plans is not None else {}) | found
+            models["adapter"] = self.adapter.model
+        return (self.plans.models if self.plans is not None else {}) | models
 
     def by_plan(self, plan: Plan, *, keep_model: bool = False) -> Task:
-        """The task as one of its plans does it: its approach, tools and model, unless the model is to be kept."""
+        """Return the task with the approach, tools and model of one of its plans; `keep_model` keeps the model."""
         main, others = self.models.main, self.plans.models if self.plans is not None else {}
         if not keep_model and plan.model is not None:
             main = getattr(self.models, plan.model) if plan.model in ROLES else others.get(plan.model, main)
@@ -70,7 +73,7 @@ class Task:
             main = replace(main, options={**main.options, "temperature": plan.temperature})
         tools = self.tool_references
         if plan.tools is not None:
-            tools = tuple(one for one in tools if one.partition(":")[2] in plan.tools)
+            tools = tuple(tool for tool in tools if tool.partition(":")[2] in plan.tools)
         return replace(
             self,
             models=replace(self.models, main=main),
@@ -82,16 +85,8 @@ class Task:
 
     @cached_property
     def tools(self) -> dict[str, Callable[..., Any]]:
-        """The tools by name. They are imported here, when they are first asked for; `TaskError` if they cannot be."""
-        found: dict[str, Callable[..., Any]] = {}
-        folder = self.path.parent if self.path is not None else Path.cwd()
-        for reference in self.tool_references:
-            where = f"{self.path}: tools: {reference}"
-            try:
-                tool = references.fetch(folder, reference)
-            except references.ImportProblem as error:
-                raise TaskError([TaskProblem(where, str(error))]) from error
-            if not callable(tool):
-                raise TaskError([TaskProblem(where, f"is no function but {type(tool).__name__}")])
-            found[reference.partition(":")[2]] = tool
-        return found
+        """Import the tools and return them by name. Raise `TaskError` if one cannot be imported."""
+        return {
+            reference.partition(":")[2]: references.load_function(self.path, "tools", reference)
+            for reference in self.tool_references
+        }

@@ -1,4 +1,4 @@
-"""From what a document says to a checked section, with every mistake in words, at its line and column."""
+"""Validation of a document against the schema of task files, with a message for each mistake."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pydantic
 from pydantic_core import ErrorDetails
 
 from ..json_values import locate, preview_typed
-from .errors import TaskProblem, suggestion
+from .errors import TaskProblem, near_name, suggestion
 from .schema.task import SOURCES, ScriptFile, TaskFile, json_schema
 from .yaml_document import Document, Path
 
 _SECRET = re.compile(
     r"(?!max_)(.*[_-])?(api[_-]?key|key|token|secret|password|credentials?|authorization|bearer)", re.IGNORECASE
 )
-_ADVICE = "a key never stands in the file; name the variable that holds it: `api_key_env: OPENAI_API_KEY`"
+_ADVICE = "a key never belongs in the file; name the variable that holds it: `api_key_env: OPENAI_API_KEY`"
 _WORDS = {
     "string_type": "text",
     "int_type": "a whole number",
@@ -35,12 +35,12 @@ _EXAMPLES = {"signature": '`signature: "doc: str -> answer: str"`'}
 
 
 def validate_task(document: Document) -> tuple[TaskFile | None, list[TaskProblem], set[Path]]:
-    """The file as far as it is right, what is wrong, and which parts were left out because of it."""
+    """Return the file as far as it is valid, its problems, and the paths that were left out because of them."""
     value = document.value
     if not isinstance(value, dict):
         message = "a task file is a mapping that begins with `signature:`; `rlm init` writes an example"
         return None, [document.problem(message, document.value_place(()))], set()
-    # A section whose lines are all comments is null; it means what leaving it out means.
+    # A section whose lines are all comments is null, and counts as left out.
     given = {key: inner for key, inner in value.items() if inner is not None}
     problems, bad = _secrets(document, given)
     given = _without(given, bad)
@@ -51,7 +51,7 @@ def validate_task(document: Document) -> tuple[TaskFile | None, list[TaskProblem
     for fault in faults:
         path = _path(given, fault)
         problems.append(_explain(document, _schema_of(TaskFile), fault, path))
-        # One bad input does not keep the others from being read.
+        # The other inputs are still read.
         bad.add(path[:2] if path[0] == "inputs" and len(path) > 1 else path[:1])
     try:
         return TaskFile.model_validate(_without(given, bad)), problems, bad
@@ -60,7 +60,7 @@ def validate_task(document: Document) -> tuple[TaskFile | None, list[TaskProblem
 
 
 def validate_script(document: Document) -> list[TaskProblem]:
-    """What is wrong with a file of replies."""
+    """Return the problems of a file of replies."""
     try:
         ScriptFile.model_validate(document.value)
     except pydantic.ValidationError as error:
@@ -70,15 +70,15 @@ def validate_script(document: Document) -> list[TaskProblem]:
 
 
 def dotted(path: Path) -> str:
-    """A path as people write it: `inputs.rows[2].name`."""
-    made = ""
+    """Return a path as text: `inputs.rows[2].name`."""
+    text = ""
     for step in path:
-        made += f"[{step}]" if isinstance(step, int) else f".{step}" if made else str(step)
-    return made or "the file"
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
+    return text or "the file"
 
 
 def _secrets(document: Document, given: dict[str, Any]) -> tuple[list[TaskProblem], set[Path]]:
-    """Keys that stand in the file. They are reported without their values."""
+    """Return the problems and paths of keys in the file. Their values are never shown."""
     plans = given.get("plans")
     named = [path for section in ("models", "adapter") for path in _keys(given.get(section), (section,))]
     named += _keys(plans.get("models"), ("plans", "models")) if isinstance(plans, dict) else ()
@@ -98,7 +98,7 @@ def _keys(value: Any, path: Path) -> Iterator[Path]:
 
 
 def _without(value: Any, paths: set[Path]) -> Any:
-    """A copy without the mapping entries at some paths."""
+    """Return a copy without the entries at some paths."""
     if not isinstance(value, dict):
         return value
     return {
@@ -118,10 +118,10 @@ def _explain(document: Document, schema: dict[str, Any], fault: ErrorDetails, pa
     if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         hint = suggestion(str(path[-1]), _known(schema, path[:-1]))
         if path[0] == "inputs" and path[-1] in SOURCES:
-            message = f"{dotted(path[:-1])} comes from one place; keep one of {', '.join(SOURCES)}"
+            message = f"{dotted(path[:-1])} has two sources; keep one of {', '.join(SOURCES)}"
             return document.problem(message, document.key_place(path))
         if path[0] == "inputs":
-            hint += " (to give this mapping as it is, write it under `value:`)"
+            hint += " (a plain mapping is written under `value:`)"
         return document.problem(f"{name} is not known{hint}", document.key_place(path))
     if fault["type"] == "missing":
         example = _EXAMPLES.get(str(path[-1]))
@@ -134,13 +134,13 @@ def _explain(document: Document, schema: dict[str, Any], fault: ErrorDetails, pa
     wanted = _WORDS.get(fault["type"]) or fault["msg"].removeprefix("Input should be ")
     hint = ""
     if fault["type"] == "literal_error" and isinstance(fault["input"], str):
-        close = suggestion(fault["input"], re.findall(r"'([^']*)'", wanted))
-        hint = close if "did you mean" in close else ""
+        near = near_name(fault["input"], re.findall(r"'([^']*)'", wanted))
+        hint = f"; did you mean {near}?" if near else ""
     return document.problem(f"{name} must be {wanted}, not {_shown(fault['input'])}{hint}", place)
 
 
 def _shown(value: Any) -> str:
-    # What a list or a mapping holds is left out: under `models` it could be a key.
+    # The content of a list or a mapping is not shown: under `models` it could be a key.
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "a mapping"
     return preview_typed(value)
@@ -152,7 +152,7 @@ def _schema_of(model: type[pydantic.BaseModel]) -> dict[str, Any]:
 
 
 def _known(schema: dict[str, Any], path: Path) -> list[str]:
-    """The keys that the file may have at a path, as its JSON schema says."""
+    """Return the keys that the JSON schema allows at a path."""
     nodes = [schema]
     for step in path:
         nodes = [inner for node in nodes for inner in _below(schema, node, step)]

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ..events import ModelAnswered, ModelAsked, RunEnded, RunStarted
+from ..models.providers import provider_of
 from ..text import cut_middle, encodable
 
 MAX_CHARS = 32_000
@@ -33,10 +34,11 @@ Attributes = dict[str, Any]
 
 def model(name: Any) -> Attributes:
     """The provider and the name of a model that dspy knows as `provider/name`."""
-    provider, slash, rest = str(name).partition("/")
-    if not slash:
-        return {"gen_ai.provider.name": "unknown", "gen_ai.request.model": provider}
-    return {"gen_ai.provider.name": _PROVIDERS.get(provider, provider), "gen_ai.request.model": rest}
+    provider = provider_of(str(name))
+    if provider is None:
+        return {"gen_ai.provider.name": "unknown", "gen_ai.request.model": str(name)}
+    model_name = str(name).removeprefix(f"{provider}/")
+    return {"gen_ai.provider.name": _PROVIDERS.get(provider, provider), "gen_ai.request.model": model_name}
 
 
 def run(event: RunStarted) -> Attributes:

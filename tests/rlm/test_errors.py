@@ -30,7 +30,7 @@ from rlm.tasks.errors import TaskProblem
 INTERNAL = {
     *("BlobNotFound", "CheckProblem", "DepthExceeded", "EmptyDatabase", "EnvironmentProblem", "ImportProblem"),
     *("InvalidCompletion", "InvalidResponse", "InvalidSubmission", "NoCandidate", "NoResponse", "NoTarget"),
-    *("NotRecorded", "OutOfTime", "Refused", "TooLate", "Unreadable"),
+    *("NotRecorded", "OutOfTime", "Refused", "TooLate", "Unreadable", "UnreadableInput"),
 }
 # Not importable without packages that are optional.
 OPTIONAL = ("llama_cpp", "mlx", "opentelemetry", "ray", "torch", "transformers", "xllamacpp")

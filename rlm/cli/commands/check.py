@@ -15,7 +15,8 @@ def command(task_file: str, **options: Any) -> None:
     """Report every mistake in a task file at once, with line, column and the fix.
 
     No model is asked and no code runs, except that the module of a signature class is imported.
-    Files that are inputs are read; standard input is not.
+    Files that are inputs are read; standard input is not. Names of models that are probably wrong and missing keys
+    are warnings: the exit code is still 0.
 
     \b
     Example:
@@ -23,7 +24,12 @@ def command(task_file: str, **options: Any) -> None:
       rlm check task.yaml -i doc=@report.txt
     """
     from ...tasks import load
-    from ..formatting import summary
+    from ..formatting import clean, count, summary
+    from ..preflight import model_warnings
 
     task = load(task_file, overrides(options), read_stdin=None)
-    click.echo(f"{task_file} is fine: {summary(task)}")
+    warnings = [*map(str, task.warnings), *model_warnings(task)]
+    for warning in warnings:
+        click.echo(clean(f"warning: {warning}"), err=True)
+    state = f"can be run, with {count(len(warnings), 'warning')}" if warnings else "is fine"
+    click.echo(f"{task_file} {state}: {summary(task)}")

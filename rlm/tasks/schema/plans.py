@@ -19,7 +19,7 @@ class PlanFile(Section):
     """One plan."""
 
     approach: str = Field(
-        min_length=1, max_length=MAX_APPROACH_CHARS, description="What to do, in words. The model reads it."
+        min_length=1, max_length=MAX_APPROACH_CHARS, description="The approach, in words. The model reads it."
     )
     name: str = Field("", description="A few words for it.")
     model: str | None = Field(
@@ -34,7 +34,7 @@ class PlanFile(Section):
 
 
 class GovernanceFile(Section):
-    """What an answer must meet. An answer that does not is rejected, and the next plan is tried."""
+    """Conditions for an answer. An answer that does not meet them is rejected, and the next plan is tried."""
 
     min_confidence: float | None = Field(None, ge=0, le=1, description="The least confidence.")
     accept_extracted: bool = Field(True, description="Whether an extracted answer may be given.")
@@ -62,7 +62,7 @@ class FallbackFile(Section):
 
 
 class PlansSection(Section):
-    """Several ways to do the task: compared, tried in order, judged; and what happens when all are rejected."""
+    """Several plans for the task: compared, tried in order and judged, with a fallback if all are rejected."""
 
     count: int | None = Field(
         None,

@@ -1,4 +1,4 @@
-"""What a task file may say: the one source for its validation, its messages, its JSON schema and its descriptions."""
+"""The schema of task files: the one source of their validation, messages, JSON schema and descriptions."""
 
 from __future__ import annotations
 
@@ -29,21 +29,23 @@ class FileInput(Section):
     """The text of a file."""
 
     file: str = Field(description="The file; a relative path is relative to the task file.", examples=["report.txt"])
-    encoding: str = Field("utf-8", description="How its text is encoded.")
+    encoding: str = Field("utf-8", description="The encoding of its text.")
 
 
 class GlobInput(Section):
     """The texts of several files."""
 
-    glob: str = Field(description="Which files, in the order of their names.", examples=["chapters/*.txt"])
-    into: Literal["list", "dict"] | None = Field(
-        None, alias="as", description="A list of texts or a dict by name; what the signature asks for, unless told."
+    glob: str = Field(
+        description="A pattern for the files, which are read in the order of their names.", examples=["chapters/*.txt"]
     )
-    encoding: str = Field("utf-8", description="How their texts are encoded.")
+    into: Literal["list", "dict"] | None = Field(
+        None, alias="as", description="A list of texts or a dict by name. Default: what the signature asks for."
+    )
+    encoding: str = Field("utf-8", description="The encoding of their texts.")
 
 
 class StdinInput(Section):
-    """What is piped in: text, or JSON where the signature asks for something else."""
+    """Standard input: text, or JSON where the signature asks for another type."""
 
     stdin: Literal[True] = Field(description="Read this input from standard input.")
 
@@ -55,13 +57,13 @@ class JsonInput(Section):
 
 
 class ValueInput(Section):
-    """A value as it is: for a mapping that would otherwise be read as one of the others."""
+    """A plain value: for a mapping that would otherwise be read as a source."""
 
     value: Any = Field(description="The value.")
 
 
 SOURCES = ("file", "glob", "stdin", "json", "value")
-"""A mapping with one of these keys says where an input comes from; any other mapping is the input."""
+"""A mapping with one of these keys names the source of an input; any other mapping is the input itself."""
 
 
 def _input_kind(value: Any) -> str:
@@ -85,47 +87,49 @@ InputEntry = Annotated[
 
 
 class ModelFile(Section):
-    """A model, and how to ask it."""
+    """A model and its settings."""
 
     model: str | None = Field(
         None,
-        description="What `dspy.LM` calls it; or one that runs here: `local/NAME`, or the path of its file or folder.",
+        description="A name for `dspy.LM`; or a local model: `local/NAME`, or the path of its file or folder.",
         examples=["openai/gpt-5-mini", "local/embedded", "./models/model.gguf"],
     )
     scripted: str | None = Field(
-        None, description="No model at all: a YAML file of replies written in advance.", examples=["replies.yaml"]
+        None, description="A YAML file of replies written in advance, instead of a model.", examples=["replies.yaml"]
     )
-    temperature: float | None = Field(None, ge=0, description="How far to stray from the likeliest words.")
-    top_p: float | None = Field(None, gt=0, le=1, description="Only the likeliest words that add up to this.")
+    temperature: float | None = Field(None, ge=0, description="The sampling temperature.")
+    top_p: float | None = Field(
+        None, gt=0, le=1, description="Nucleus sampling: the probability mass of the tokens to sample from."
+    )
     max_tokens: int | None = Field(None, ge=1, description="The longest reply, in tokens.")
-    reasoning_effort: str | None = Field(None, description="For models that think first.", examples=["low"])
+    reasoning_effort: str | None = Field(None, description="The effort of reasoning models.", examples=["low"])
     seed: int | None = Field(None, description="For providers that can repeat a reply.")
     api_base: str | None = Field(None, description="The endpoint.", examples=["http://localhost:8000/v1"])
     api_version: str | None = Field(None, description="For providers that ask for one.")
     api_key_env: str | None = Field(
         None,
-        description="The environment variable that holds the key. The key itself never stands in the file.",
+        description="The environment variable that holds the key. The key itself never belongs in the file.",
         examples=["OPENAI_API_KEY"],
     )
-    model_type: Literal["chat", "text", "responses"] | None = Field(None, description="Which kind of API.")
+    model_type: Literal["chat", "text", "responses"] | None = Field(None, description="The kind of API.")
     timeout: Duration | None = Field(None, description="How long to wait for a reply: seconds, or `2m`.")
-    num_retries: int | None = Field(None, ge=0, description="How often to try again after a transport error.")
+    num_retries: int | None = Field(None, ge=0, description="How often to retry after a transport error.")
     requests_per_minute: float | None = Field(
-        None, gt=0, description="How often it is asked at most, by all that runs on this machine together."
+        None, gt=0, description="The most requests a minute, by all processes on this machine together."
     )
     tokens_per_minute: float | None = Field(
-        None, gt=0, description="How many tokens it reads and writes at most, in all that runs on this machine."
+        None, gt=0, description="The most tokens a minute, read and written by all processes on this machine together."
     )
-    cache: bool | None = Field(None, description="Whether a reply that dspy has on disk already may be used.")
+    cache: bool | None = Field(None, description="Whether responses in dspy's cache on disk may be used.")
     backend: Literal["auto", "mlx", "llamacpp", "transformers"] | None = Field(
-        None, description="What runs a local model; `auto` is what `rlm models list` names."
+        None, description="The backend of a local model; `auto` is the one that `rlm models list` shows."
     )
-    context: int | None = Field(None, ge=256, description="How much a local model reads at most, in tokens.")
+    context: int | None = Field(None, ge=256, description="The context length of a local model, in tokens.")
     threads: int | None = Field(
-        None, ge=1, description="How many threads compute for a local model on llama.cpp; half the processors without."
+        None, ge=1, description="Threads of a local model on llama.cpp. Default: half the processors."
     )
     parallel: int | None = Field(
-        None, ge=1, description="How many questions a local model on llama.cpp answers at once; one without."
+        None, ge=1, description="Requests that a local model on llama.cpp answers at once. Default: 1."
     )
     options: dict[str, Any] = Field(default_factory=dict, description="Anything else that `dspy.LM` takes.")
 
@@ -148,7 +152,7 @@ class ModelFile(Section):
         if "@" in parts.netloc:
             raise ValueError("a URL with a user and password is refused; name the key with api_key_env")
         if parts.query:
-            raise ValueError("a URL with a '?' is refused, for keys stand there; name the key with api_key_env")
+            raise ValueError("a URL with a '?' is refused, as it may contain a key; name the key with api_key_env")
         if value is not None and parts.scheme not in ("http", "https"):
             raise ValueError("an endpoint begins with http:// or https://")
         return value
@@ -157,7 +161,7 @@ class ModelFile(Section):
     @classmethod
     def _is_anything_else(cls, value: dict[str, Any]) -> dict[str, Any]:
         if known := sorted(value.keys() & (cls.model_fields.keys() - {"options"})):
-            raise ValueError(f"{known[0]} has a place of its own: write it beside `options`, not in it")
+            raise ValueError(f"{known[0]} is a key of its own: write it beside `options`, not in it")
         return value
 
     @model_validator(mode="after")
@@ -177,15 +181,17 @@ ModelEntry = Annotated[
 
 
 class ModelsFile(Section):
-    """Which model does what. Those that are not named are the main one."""
+    """The models by role. Default: the main model."""
 
     main: ModelEntry | None = Field(
-        None, description="Writes the code.", examples=["openai/gpt-5-mini", "local/embedded"]
+        None, description="The model that writes the code.", examples=["openai/gpt-5-mini", "local/embedded"]
     )
-    sub: ModelEntry | None = Field(None, description="Answers `llm_query` from inside the code.")
-    extraction: ModelEntry | None = Field(None, description="Extracts the outputs when a run did not submit.")
+    sub: ModelEntry | None = Field(None, description="The model that answers `llm_query` from inside the code.")
+    extraction: ModelEntry | None = Field(
+        None, description="The model that extracts the outputs of a run that did not submit."
+    )
     scripted: str | None = Field(
-        None, description="No model at all: replies from this YAML file.", examples=["replies.yaml"]
+        None, description="A YAML file of replies, instead of models.", examples=["replies.yaml"]
     )
 
 
@@ -200,14 +206,14 @@ class AdapterFile(Section):
     name: AdapterName = Field(description="The adapter.", examples=["two-step"])
     model: ModelEntry | None = Field(
         None,
-        description="Makes typed values of the words, for `two-step`; the extraction model unless told.",
+        description="The model of the second step of `two-step`. Default: the extraction model.",
         examples=["openai/gpt-5-nano"],
     )
 
     @model_validator(mode="after")
     def _has_two_steps(self) -> AdapterFile:
         if self.model is not None and self.name != "two-step":
-            raise ValueError(f"only two-step has a model of its own; leave `model` out for {self.name}")
+            raise ValueError(f"only two-step has a second model; leave `model` out for {self.name}")
         return self
 
 
@@ -236,10 +242,10 @@ class SandboxFile(section_of(Limits, gt=0)):  # type: ignore[misc]
 
 
 class PlansFile(PlansSection):
-    """Several ways to do the task: compared, tried in order, judged; and what happens when all are rejected."""
+    """Several plans for the task: compared, tried in order and judged, with a fallback if all are rejected."""
 
     models: dict[str, ModelEntry] = Field(
-        default_factory=dict, description="Models that plans may name, beside main, sub and extraction."
+        default_factory=dict, description="Models that plans may name, besides main, sub and extraction."
     )
 
 
@@ -247,16 +253,16 @@ class PlansFile(PlansSection):
 
 
 class TaskFile(Section):
-    """A task for `rlm run`: what goes in, what must come out, and what it may cost."""
+    """A task for `rlm run`: inputs, outputs, models and limits."""
 
     signature: str = Field(
         description="Inputs and outputs with their types; or `module:Class`, a dspy.Signature beside this file.",
         examples=["doc: str -> answer: int", "tasks:Summarize"],
     )
-    instructions: str | None = Field(None, description="What is to be done, in words.")
+    instructions: str | None = Field(None, description="The instructions for the model.")
     inputs: dict[str, InputEntry] = Field(
         default_factory=dict,
-        description="A value for each input, or where it comes from: file, glob, stdin or json.",
+        description="A value for each input, or its source: file, glob, stdin or json.",
     )
     models: Annotated[
         Annotated[str, Tag("<text>")] | Annotated[ModelsFile, Tag("<mapping>")], Discriminator(_text_or_mapping)
@@ -269,7 +275,7 @@ class TaskFile(Section):
         Discriminator(lambda value: "<mapping>" if isinstance(value, dict | AdapterFile) else "<text>"),
     ] = Field(
         None,
-        description="What steps, typed questions (`llm_query(..., type=...)`) and the extraction go through: chat, "
+        description="The adapter of steps, typed queries (`llm_query(..., type=...)`) and the extraction: chat, "
         "json, outlines or two-step.",
         examples=["outlines"],
     )
@@ -290,12 +296,12 @@ class TaskFile(Section):
         examples=[["answer >= 0"]],
     )
     confidence: ConfidenceFile | None = Field(
-        None, description="A calibrator for answers that are extracted, and which to accept. See docs/confidence.md."
+        None, description="A calibrator of extracted answers, and which of them to accept. See docs/confidence.md."
     )
     plans: PlansFile | None = Field(
-        None, description="Several ways to do the task: compared, tried in order and judged. See docs/plans.md."
+        None, description="Several plans for the task: compared, tried in order and judged. See docs/plans.md."
     )
-    depth: int = Field(1, ge=0, le=10, description="How deep `rlm_query` may start child runs; 0 is not at all.")
+    depth: int = Field(1, ge=0, le=10, description="The depth of child runs that `rlm_query` may start; 0 allows none.")
 
 
 Script = Annotated[
@@ -306,27 +312,29 @@ Script = Annotated[
 
 
 class ScriptFile(Section):
-    """The replies of a scripted model."""
+    """The replies of a scripted model, by role."""
 
-    main: Script = Field(default_factory=list, description="What it writes: a thought, then code in a fence.")
-    sub: Script = Field(default_factory=list, description="Its answers to `llm_query`.")
-    extraction: Script = Field(default_factory=list, description="Its replies to the extraction prompt.")
+    main: Script = Field(
+        default_factory=list, description="Replies of the main model: reasoning, then code in a fence."
+    )
+    sub: Script = Field(default_factory=list, description="Answers to `llm_query`.")
+    extraction: Script = Field(default_factory=list, description="Replies to the extraction prompt.")
 
 
 class _EditorSchema(GenerateJsonSchema):
-    """`anyOf` where an entry can be written in several ways: a plain value may look like one of the others."""
+    """A JSON schema with `anyOf` for tagged unions: a plain value may look like one of the others."""
 
     def tagged_union_schema(self, schema: Any) -> dict[str, Any]:
-        made = super().tagged_union_schema(schema)
-        made["anyOf"] = made.pop("oneOf")
-        return made
+        union = super().tagged_union_schema(schema)
+        union["anyOf"] = union.pop("oneOf")
+        return union
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
 
 def json_schema(model: type[BaseModel] = TaskFile) -> dict[str, Any]:
-    """The JSON schema of a task file, for editors."""
-    made = model.model_json_schema(schema_generator=_EditorSchema)
+    """Return the JSON schema of a task file, for editors."""
+    schema = model.model_json_schema(schema_generator=_EditorSchema)
     title = "rlm task" if model is TaskFile else model.__name__
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": title}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": title}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import io
+import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -266,7 +267,7 @@ def test_problems_with_options_name_the_option(write: Any) -> None:
     found = problems(path, Overrides({"doc": "@missing.txt", "n": "ten", "nn": "1"}))
     assert found[0].startswith("-i doc: missing.txt cannot be read")
     assert '-i n: expected int, got "ten" (a string)' in found
-    assert "-i nn: inputs.nn is no input of the signature; did you mean n?" in found
+    assert "-i nn: inputs.nn is not an input of the signature; did you mean n?" in found
 
 
 def test_a_value_inside_an_option_is_pointed_at(write: Any) -> None:
@@ -316,7 +317,7 @@ def test_all_problems_are_said_at_once_with_their_place_and_fix(write: Any) -> N
     assert found[6].endswith("did you mean strict?")
     assert found[7].startswith("task.yaml:11:25: sandbox.memory_bytes: a size is")
     assert found[8].startswith("task.yaml:12:9: tools[0]: there is no module 'kit'")
-    assert found[9] == "task.yaml:12:21: tools[1]: 'bad' is not written as module:name"
+    assert found[9] == "task.yaml:12:21: tools[1]: 'bad' is not of the form module:name"
     assert found[10] == "task.yaml:13:11: checks[0]: not a Python expression: invalid syntax"
     assert found[11] == "task.yaml:14:1: depht is not known; did you mean depth?"
     assert len(found) == 12
@@ -337,11 +338,11 @@ def test_problems_with_inputs_are_at_the_line_of_the_input(write: Any) -> None:
         """
     )
     assert problems(path) == [
-        "task.yaml:2:1: input other (str) is missing; give it under `inputs:`, or with -i other=VALUE",
-        'task.yaml:3:8: inputs.doc: expected str, got {"fil": "a.txt"} (an object of 1); did you mean file?',
+        "task.yaml:2:1: input other (str) is missing; add it under `inputs:`, or with -i other=VALUE",
+        "task.yaml:3:9: inputs.doc.fil is not a source of an input; did you mean file?",
         'task.yaml:4:6: inputs.n: expected int, got "ten" (a string)',
         'task.yaml:7:11: inputs.rows.1.a: expected a valid integer, got "one" (a string)',
-        "task.yaml:8:3: inputs.nn is no input of the signature; did you mean n?",
+        "task.yaml:8:3: inputs.nn is not an input of the signature; did you mean n?",
     ]
 
 
@@ -387,19 +388,19 @@ def test_a_key_in_the_file_is_refused_with_advice_and_not_repeated(write: Any, l
         ("a: !!int x\n", "task.yaml:1:4: 'x' cannot be read as a value"),
         ("a: " + "[" * 60 + "\n", "nested more than 40 deep"),
         ("a: \x01\n", "task.yaml:1:4: a character that YAML does not allow"),
-        ("true: 1\n", "task.yaml:1:1: a key is text; put it into quotes"),
-        (GOOD + "depth: 1\ndepth: 2\n", "task.yaml:5:1: 'depth' is here already, in line 4; keep one"),
+        ("true: 1\n", "task.yaml:1:1: a key must be text; put it into quotes"),
+        (GOOD + "depth: 1\ndepth: 2\n", "task.yaml:5:1: 'depth' is already in line 4; keep one"),
         (GOOD + "depth: 99\n", "task.yaml:4:8: depth must be less than or equal to 10, not 99"),
-        (GOOD.replace("models: openai/gpt-5-mini", "models:"), "task.yaml:3:1: models.main is missing; name a model"),
+        (GOOD.replace("models: openai/gpt-5-mini", "models:"), "task.yaml:3:1: models.main is missing; add a model"),
         (GOOD.replace("openai/gpt-5-mini", "{main: {temperature: 1}}"), "give either model"),
         (GOOD.replace("openai/gpt-5-mini", "{sub: m}"), "models.main is missing"),
         (
             GOOD.replace("openai/gpt-5-mini", "{main: {model: m, options: {model: n}}}"),
-            "task.yaml:3:36: models.main.options: model has a place of its own: write it beside `options`",
+            "task.yaml:3:36: models.main.options: model is a key of its own: write it beside `options`",
         ),
         (GOOD.replace("openai/gpt-5-mini", "[{api_key: sk-1}]"), "models must be a mapping, not a list"),
         (GOOD.replace("answer: int", "SUBMIT: int"), "would hide a name of the REPL"),
-        (GOOD.replace("some text", "{file: .}"), "cannot be read (Is a directory)"),
+        (GOOD.replace("some text", "{file: .}"), "is a directory; several files are read with `glob: "),
         (GOOD.replace("some text", "{file: task.yaml, encoding: klingon}"), "there is no encoding 'klingon'"),
         (
             GOOD.replace("some text", "{file: task.yaml, encodin: x}"),
@@ -407,7 +408,7 @@ def test_a_key_in_the_file_is_refused_with_advice_and_not_repeated(write: Any, l
         ),
         (GOOD.replace("some text", "{glob: '*.nothing'}"), "matches '*.nothing'"),
         (GOOD.replace("some text", "{glob: '/nowhere/*'}"), "no file in / matches '/nowhere/*'"),
-        (GOOD.replace("some text", "{glob: .}"), "is no pattern for files, such as"),
+        (GOOD.replace("some text", "{glob: .}"), "is not a pattern for files, such as"),
         (GOOD.replace("some text", "{json: task.yaml}"), "task.yaml:1:1 is not JSON"),
         (GOOD.replace("some text", "{stdin: false}"), "inputs.doc.stdin must be True"),
     ],
@@ -435,17 +436,17 @@ def test_a_file_in_another_encoding_is_read_when_it_says_so(write: Any) -> None:
     Path("a.txt").write_bytes(b"caf\xe9")
     assert load(path).inputs == {"doc": "café"}
     write(GOOD.replace("some text", "{file: a.txt}"))
-    assert "is not utf-8 (byte 3); if it is another one, say so: `encoding: latin-1`" in problems(path)[0]
+    assert "is not utf-8 (byte 3); if it has another encoding, name it: `encoding: latin-1`" in problems(path)[0]
 
 
 def test_an_input_has_one_source(write: Any) -> None:
     (problem,) = problems(write(GOOD.replace("some text", "{file: a.txt, glob: '*.txt'}")))
-    assert problem == "task.yaml:2:29: inputs.doc comes from one place; keep one of file, glob, stdin, json, value"
+    assert problem == "task.yaml:2:29: inputs.doc has two sources; keep one of file, glob, stdin, json, value"
 
 
 @pytest.mark.parametrize(
     ("piped", "said"),
-    [(b"caf\xe9", "inputs.doc: what is piped in is not utf-8"), (None, "inputs.doc: standard input is closed")],
+    [(b"caf\xe9", "inputs.doc: standard input is not utf-8"), (None, "inputs.doc: standard input is closed")],
 )
 def test_standard_input_is_utf8_or_it_is_said(
     write: Any, monkeypatch: pytest.MonkeyPatch, piped: bytes | None, said: str
@@ -461,7 +462,7 @@ def test_standard_input_is_utf8_or_it_is_said(
 def test_standard_input_is_for_one_input_only(write: Any) -> None:
     path = write('signature: "a: str, b: str -> c: str"\ninputs: {a: {stdin: true}, b: {stdin: true}}\nmodels: m\n')
     (problem,) = problems_of(path, read_stdin=lambda: "x")
-    assert "read by another input already" in problem
+    assert "another input reads standard input already" in problem
 
 
 def test_a_check_of_the_file_leaves_standard_input_alone(write: Any) -> None:
@@ -478,10 +479,10 @@ def problems_of(path: str, **options: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("check", "said"),
     [
-        ("answr > 0", "task.yaml:4:11: checks[0]: 'answr' is no output; did you mean answer?"),
+        ("answr > 0", "task.yaml:4:11: checks[0]: 'answr' is not an output; did you mean answer?"),
         ("answer > 0 and doc", "task.yaml:4:26: checks[0]: 'doc' is an input; checks see the outputs only"),
         ("answer = 3", "not a Python expression"),
-        ("1 > 0", "says nothing about the outputs (answer)"),
+        ("1 > 0", "uses none of the outputs (answer)"),
         ("import os", "not a Python expression"),
         ("answer > __import__('os').getpid()", "task.yaml:4:20: checks[0]: the sandbox refuses it: `__import__`"),
     ],
@@ -531,7 +532,7 @@ def test_a_script_stands_for_all_models(write: Any) -> None:
     [
         ("kit:SUBMIT", "def SUBMIT(): pass", "'SUBMIT' is a name of the REPL"),
         ("kit:doc", "def doc(): pass", "'doc' is an input, too"),
-        ("kit:a, other:a", "def a(): pass", "there is a tool 'a' already"),
+        ("kit:a, other:a", "def a(): pass", "there is already a tool 'a'"),
         ("kit:loook", "def look(): pass", "did you mean look?"),
         ("kit:look", "def look(: pass", "does not compile"),
     ],
@@ -542,7 +543,7 @@ def test_tools_are_looked_at_without_being_imported(write: Any, tools: str, modu
 
 
 @pytest.mark.parametrize(
-    ("module", "said"), [("tool = 3", "is no function but int"), ("1 / 0\ntool = 3", "ZeroDivision")]
+    ("module", "said"), [("tool = 3", "is not a function but int"), ("1 / 0\ntool = 3", "ZeroDivision")]
 )
 def test_a_tool_that_cannot_be_used_is_a_problem_of_the_file(write: Any, module: str, said: str) -> None:
     task: Task = load(write(GOOD + "tools: ['kit:tool']\n", kit__py=module))
@@ -646,7 +647,7 @@ def test_two_step_has_a_model_of_its_own(write: Any) -> None:
     ("written", "said"),
     [
         ("xml", "adapter must be 'chat', 'json', 'outlines' or 'two-step', not \"xml\""),
-        ("{name: json, model: openai/gpt-5-nano}", "only two-step has a model of its own"),
+        ("{name: json, model: openai/gpt-5-nano}", "only two-step has a second model"),
         ("{model: openai/gpt-5-nano}", "adapter.name is missing"),
         ("{name: two-step, model: ./gone.gguf}", "adapter.model: "),
         ("{name: two-step, modell: x}", "did you mean"),
@@ -673,3 +674,80 @@ def test_the_schema_for_editors_knows_adapters() -> None:
     assert check.is_valid({**good, "adapter": "two-step"})
     assert check.is_valid({**good, "adapter": {"name": "two-step", "model": "openai/gpt-5-nano"}})
     assert not check.is_valid({**good, "adapter": "xml"})
+
+
+# Sources of inputs ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("{globb: '*.txt'}", "task.yaml:2:16: inputs.doc.globb is not a source of an input; did you mean glob?"),
+        ("{url: 'http://x'}", "inputs.doc.url is not a source of an input; known are file, glob, stdin, json, value"),
+        ("{csv: a.csv, encoding: utf-8}", "inputs.doc.csv is not a source of an input; known are file"),
+        ("{a: 1, b: 2}", "inputs.doc: expected str, got "),
+    ],
+)
+def test_an_unknown_source_is_named(write: Any, entry: str, said: str) -> None:
+    (problem,) = problems(write(GOOD.replace("some text", entry)))
+    assert said in problem
+
+
+def test_a_misspelt_source_that_fits_the_signature_is_a_warning(write: Any) -> None:
+    task = load(
+        write('signature: "docs: dict[str, str] -> n: int"\ninputs: {docs: {globb: "*.txt"}}\nmodels: openai/a\n')
+    )
+    assert task.inputs == {"docs": {"globb": "*.txt"}}
+    (warning,) = task.warnings
+    assert str(warning).startswith("task.yaml:2:17: inputs.docs is a mapping with the key 'globb'; did you mean glob?")
+    assert load(write(GOOD)).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: os.mkfifo(path), "is not a regular file; pipe it in with `stdin: true` or -i NAME=@-"),
+        (lambda path: path.symlink_to("/dev/zero"), "is not a regular file"),
+        (lambda path: path.mkdir(), "is a directory; several files are read with `glob: "),
+        (lambda path: path.write_bytes(b"%PDF-1.7\n\xff\xfe"), "is a PDF; extract its text first, as with `pdftotext`"),
+        (lambda path: path.write_bytes(b"\xff\0\0\0"), "is not text in utf-8: it has zero bytes"),
+    ],
+    ids=["fifo", "device", "directory", "pdf", "binary"],
+)
+def test_what_is_no_text_file_is_refused_at_once(write: Any, make: Callable[[Path], Any], said: str) -> None:
+    path = write(GOOD.replace("some text", "{file: strange}"))
+    make(Path("strange"))
+    (problem,) = problems(path)
+    assert said in problem
+    (problem,) = problems(path, Overrides(inputs={"doc": "@strange"}))
+    assert said in problem
+
+
+def test_an_input_that_is_too_large_is_refused(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlm.tasks.input_files.MAX_BYTES", 5)
+    path = write(GOOD.replace("some text", "{file: a.txt}"), a__txt="123456")
+    assert "is larger than 5 B" in problems(path)[0]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("123456"))
+    assert "standard input is larger than 5 B" in problems(path, Overrides(inputs={"doc": "@-"}))[0]
+
+
+def test_other_names_of_standard_input_and_descriptors_are_read(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("piped"))
+    assert load(write(GOOD.replace("some text", "{file: /dev/stdin}"))).inputs == {"doc": "piped"}
+    reader, writer = os.pipe()
+    os.write(writer, b"substituted")
+    os.close(writer)
+    task = load(write(GOOD), Overrides(inputs={"doc": f"@/dev/fd/{reader}"}))  # what <(command) is in a shell
+    os.close(reader)
+    assert task.inputs == {"doc": "substituted"}
+
+
+def test_all_bad_checks_are_reported(write: Any) -> None:
+    found = problems(write(GOOD + "checks: ['answer >', 'doc == 1', 'm > 1', '1 == 1']\n"))
+    assert [problem.split(": ")[1] for problem in found] == ["checks[0]", "checks[1]", "checks[2]", "checks[3]"]
+
+
+def test_a_signature_module_that_raises_is_reported_with_its_error(write: Any) -> None:
+    text = GOOD.replace('"doc: str -> answer: int"', "sigs:Sig")
+    (problem,) = problems(write(text, sigs__py="Sig = 1 / 0\n"))
+    assert "signature: 'sigs' cannot be imported: ZeroDivisionError: division by zero" in problem

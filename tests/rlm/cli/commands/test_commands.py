@@ -105,7 +105,10 @@ def test_wrong_usage_ends_with_2(rlm_main: Any, arguments: list[str], said: str)
 # check, init, schema, completion -----------------------------------------------------------------------------------
 
 
-def test_init_writes_what_check_accepts_and_never_overwrites(rlm_main: Any, tmp_path: Path) -> None:
+def test_init_writes_what_check_accepts_and_never_overwrites(
+    rlm_main: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     assert rlm_main("init")[0] == 0
     written = (tmp_path / "task.yaml").read_text()
     code, out, _ = rlm_main("check", "task.yaml")
@@ -149,7 +152,7 @@ def test_check_says_everything_that_is_wrong(rlm_main: Any, tmp_path: Path) -> N
     code, out, err = rlm_main("check", "task.yaml")
     assert (code, out) == (2, "")
     assert err.splitlines() == [
-        "task.yaml:1:1: input doc (str) is missing; give it under `inputs:`, or with -i doc=VALUE",
+        "task.yaml:1:1: input doc (str) is missing; add it under `inputs:`, or with -i doc=VALUE",
         "task.yaml:3:10: budget.max_iteration is not known; did you mean max_iterations?",
     ]
 
@@ -159,6 +162,27 @@ def test_check_takes_the_options_that_run_takes(rlm_main: Any, tmp_path: Path) -
     code, out, _ = rlm_main("check", "task.yaml", "-i", "doc=x", "--model", "openai/a", "--max-duration", "2m")
     assert code == 0
     assert "openai/a; at most 20 iterations, 2:00" in out
+
+
+def test_check_warns_of_models_that_are_probably_wrong(
+    rlm_main: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    models = "{main: opnai/gpt-5, sub: gpt-5, extraction: openai/gpt-5}"
+    (tmp_path / "task.yaml").write_text(f'signature: "doc: str -> n: int"\ninputs: {{doc: x}}\nmodels: {models}\n')
+    code, out, err = rlm_main("check", "task.yaml")
+    assert code == 0
+    assert out.startswith("task.yaml can be run, with 3 warnings: ")
+    assert err.splitlines() == [
+        "warning: the main model opnai/gpt-5: the provider 'opnai' is not known here; did you mean openai?",
+        "warning: the sub model 'gpt-5' has no provider; write it as in openai/gpt-5-mini",
+        "warning: openai/gpt-5 needs a key: set OPENAI_API_KEY, or name the variable that holds it with `api_key_env:` "
+        "in the task file",
+    ]
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    code, out, err = rlm_main("check", "task.yaml", "--model", "openai/a", "--sub-model", "openai/b")
+    assert (code, err) == (0, "")
+    assert out.startswith("task.yaml is fine: ")
 
 
 def test_schema_is_json_alone(rlm_main: Any) -> None:

@@ -340,7 +340,7 @@ def test_every_key_arrives_in_the_settings(write: Callable[[str], str], tmp_path
         ("operator: {webhook: 'ftp://x'}", "a webhook begins with http"),
         ("operator: {webhook: 'http://u:p@x'}", "user and password is refused"),
         ("stronger: big", "task.yaml:6:13: plans.stronger: there is no model 'big'"),
-        ("models: {strong: {model: openai/x, api_key: abc}}", "a key never stands in the file"),
+        ("models: {strong: {model: openai/x, api_key: abc}}", "a key never belongs in the file"),
         ("weight: {cost: 1}", "plans.weight is not known; did you mean weights?"),
     ],
 )
