@@ -175,7 +175,7 @@ def test_the_viewer_serves_them(harbour: Harbour) -> None:
         variables = get(f"{place}api/runs/{run.id}/variables?after=0&until={run.event_count}")
         assert "tons" in json.dumps(variables)
         log = get(f"{place}api/runs/{run.id}")["beginning"]["inputs"]["log"]["value"]["$body"]
-        assert "LOG OF THE HARBOUR MASTER" in json.dumps(get(f"{place}api/runs/{run.id}/bodies/{log}"))
+        assert "LOG OF THE HARBOUR MASTER" in json.dumps(get(f"{place}api/runs/{run.id}/blobs/{log}"))
         compared = get(f"{place}api/compare/{run.id}/{RUNS['fork']}")
         assert (compared["first"], compared["second"]) == (run.id, RUNS["fork"])
         with urllib.request.urlopen(place, timeout=60) as page:
