@@ -19,8 +19,8 @@ run: $(VENV)/.run  ## Run three tasks on a scripted model: one submits, one is e
 test: $(VENV)/.dev  ## Run the tests
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-test-fast: $(VENV)/.dev  ## Run the tests that need no browser, no cluster, no weights, and kill nothing
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not (browser or ray or weights or kills or escapes)'
+test-fast: $(VENV)/.dev  ## Run the tests that start nothing but kernels: for someone who is changing a line
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not (browser or ray or weights or kills or processes or escapes)'
 
 check: $(VENV)/.dev  ## Lint, types, import rules
 	@$(BIN)/ruff check .

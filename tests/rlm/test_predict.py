@@ -310,6 +310,7 @@ def interrupted(record, script=INTERRUPTED):
     return subprocess.run([sys.executable, "-c", script, record], capture_output=True, text=True, timeout=60).stderr
 
 
+@pytest.mark.processes
 def test_ctrl_c_says_how_to_go_on_with_the_run(pool):
     said = interrupted("record")
     assert "KeyboardInterrupt" in said
@@ -320,12 +321,14 @@ def test_ctrl_c_says_how_to_go_on_with_the_run(pool):
     assert result.outputs.count == 42
 
 
+@pytest.mark.processes
 def test_ctrl_c_ends_the_run_also_where_an_event_loop_waits_for_it_as_in_a_notebook():
     said = interrupted("record", INTERRUPTED_IN_A_LOOP)  # within its time
     assert "KeyboardInterrupt" in said
     assert "is on record" in said
 
 
+@pytest.mark.processes
 def test_ctrl_c_promises_nothing_where_nothing_is_on_record():
     said = interrupted("off")
     assert "KeyboardInterrupt" in said

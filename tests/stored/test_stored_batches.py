@@ -12,6 +12,8 @@ import pytest
 import rlm
 from tests.support.stored_records import PLACE, STORED, WRITTEN, Harbour
 
+pytestmark = pytest.mark.processes
+
 BATCH = ("batch", "batch.yaml", "--over", "rows.csv", "-o", "rows.results.jsonl", "--workers", "1")
 
 

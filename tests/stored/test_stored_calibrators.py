@@ -11,6 +11,8 @@ import pytest
 import rlm
 from tests.support.stored_records import Harbour
 
+pytestmark = pytest.mark.processes
+
 
 def test_a_calibrator_is_loaded_and_saved_as_it_was(harbour: Harbour) -> None:
     path = harbour.folder / "calibrator.json"

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.support.stored_records import STORED, Harbour, get
+
+pytestmark = pytest.mark.processes
 
 LOG = "evals/eval"
 RUN = ("eval", "run", "keys.jsonl", "--task", "eval.yaml", "--log", LOG, "-q")

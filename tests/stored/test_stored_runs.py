@@ -13,6 +13,8 @@ import yaml
 import rlm.traces
 from tests.support.stored_records import RUNS, Harbour, get
 
+pytestmark = pytest.mark.processes
+
 ENDINGS = {
     "submitted": "submitted",
     "extracted": "extracted",

@@ -62,6 +62,7 @@ def _start(*arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.processes
 def test_the_example_gives_a_line_a_row_and_a_summary(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder = Path(shutil.copytree(EXAMPLE, tmp_path / "batch"))
     arguments = (folder / "task.yaml", "--over", folder / "rows.csv", "--workers", 1)
@@ -97,6 +98,7 @@ def test_the_example_gives_a_line_a_row_and_a_summary(tmp_path: Path, capfd: pyt
     assert "--ray-address needs --engine ray" in capfd.readouterr().err
 
 
+@pytest.mark.processes
 def test_ctrl_c_lets_what_runs_finish_and_says_how_to_go_on(tmp_path: Path) -> None:
     folder = batches.write_folder(tmp_path, 200)
     results = folder / "results.jsonl"
@@ -122,6 +124,7 @@ def test_ctrl_c_lets_what_runs_finish_and_says_how_to_go_on(tmp_path: Path) -> N
     batches.check_complete(folder, 200)
 
 
+@pytest.mark.processes
 def test_a_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
     folder = batches.write_folder(tmp_path, 5, replies=SLOW)
     driver = _start(folder / "task.yaml", "--over", folder / "rows.csv", "-o", folder / "results.jsonl", "--workers", 1)
@@ -177,6 +180,7 @@ class _NoSuchKey(http.server.BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.processes
 def test_a_key_that_is_refused_is_one_error_for_the_batch(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,6 +376,7 @@ def test_items_that_end_together_took_as_long_as_they_ran(terminal: bool, monkey
     assert "3.0/min" in stream.getvalue()
 
 
+@pytest.mark.processes
 def test_runs_know_their_batch_and_calls_without_a_price_are_said_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -95,6 +95,7 @@ asyncio.run(run())
 """
 
 
+@pytest.mark.processes
 def test_an_actor_that_is_stopped_has_written_the_traces_of_all_its_items(tmp_path: Path) -> None:
     from rlm.traces import load
 

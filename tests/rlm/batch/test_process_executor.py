@@ -25,6 +25,8 @@ from rlm.batch.executors.processes import ProcessExecutor
 from rlm.batch.item import Item
 from tests.support import batches
 
+pytestmark = pytest.mark.processes
+
 # Tools run in the worker process itself: this one ends it, or stops it, when an item says so.
 KIT = '''
 import os, signal, time

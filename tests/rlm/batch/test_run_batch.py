@@ -16,6 +16,7 @@ from rlm.tasks import TaskError
 from tests.support import batches
 
 
+@pytest.mark.processes
 def test_a_file_of_rows_is_run_and_the_same_call_runs_only_what_is_missing(tmp_path: Path) -> None:
     folder = batches.write_folder(tmp_path, 5)
     outcomes: list[Outcome] = []
@@ -33,6 +34,7 @@ def test_a_file_of_rows_is_run_and_the_same_call_runs_only_what_is_missing(tmp_p
     }
 
 
+@pytest.mark.processes
 def test_rows_can_be_mappings_whose_values_are_taken_as_they_are(tmp_path: Path) -> None:
     replies = batches.REPLIES.replace("2 * n", "len(word['file']) + n")
     task = batches.TASK.replace("word: str", "word: dict[str, str]")
@@ -61,6 +63,7 @@ def test_mistakes_in_rows_are_reported_before_anything_runs(tmp_path: Path) -> N
     assert list(folder.glob("*.jsonl")) == []
 
 
+@pytest.mark.processes
 def test_a_batch_can_be_stopped_and_its_state_read_while_it_runs(tmp_path: Path) -> None:
     folder = batches.write_folder(tmp_path, 30)
     with rlm.open_batch(folder / "task.yaml", folder / "rows.csv", workers=1, at_once=1, trace=False) as batch:

@@ -12,6 +12,8 @@ from rlm.batch.executors.processes import ProcessExecutor
 from tests.support import batches
 from tests.support.chat_server import LimitedChat, Play, completion
 
+pytestmark = pytest.mark.processes
+
 
 class Model(LimitedChat):
     """Writes the code that submits, as often as it is allowed to."""

@@ -227,6 +227,7 @@ async def test_an_answer_that_cannot_be_read_is_asked_for(chat, lm_for, caching,
     assert (await ask(lm_for(chat.url), TURNS)).cached
 
 
+@pytest.mark.processes
 def test_processes_write_and_read_one_file_at_the_same_time(chat, path, tmp_path):
     use = {"pace": str(tmp_path / "pace"), "cache": str(path), "cache_mode": "read-write"}
     _, said = asking(chat.url, 2, 40, use)

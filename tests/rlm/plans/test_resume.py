@@ -88,6 +88,7 @@ def _at_the_gate(before: set[str]) -> bool:
     return any(call.name == "gate" for one in fresh for child in one.children for call in child.calls)
 
 
+@pytest.mark.kills
 def test_a_loop_that_is_killed_twice_goes_on_in_the_midst_of_its_plan(folder: Path) -> None:
     first = killed_at_the_gate(folder, "run", "task.yaml")
     second = killed_at_the_gate(folder, "resume", first.id)

@@ -333,6 +333,7 @@ def test_providers_have_the_names_of_the_conventions(name: str, provider: str, r
     assert model(name) == {"gen_ai.provider.name": provider, "gen_ai.request.model": rest}
 
 
+@pytest.mark.processes
 def test_the_command_sends_spans_when_the_environment_says_so(receiver: Receiver, tmp_path: Path) -> None:
     task = EXAMPLES / "submit.yaml"
     where = {"RLM_OTEL": "1", "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint, "RLM_HOME": str(tmp_path)}

@@ -39,6 +39,7 @@ def shown(cells: list[Any], source: str) -> str:
     return "\n".join(str(text) for one in data for text in one.values())
 
 
+@pytest.mark.processes
 def test_exploring_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = execute("exploring_one_run.ipynb", tmp_path, monkeypatch)
     assert "ship='Ingrid', minutes=95" in shown(cells, "replies = [")
@@ -59,6 +60,7 @@ def test_exploring_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "submitted ship='Ingrid' minutes=95 after 1 model call" in shown(cells, "more.resume(")
 
 
+@pytest.mark.processes
 def test_comparing_many_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = execute("comparing_many_runs.ipynb", tmp_path, monkeypatch)
     assert "Runs(25)" in shown(cells, "for cargo in truth:")

@@ -84,7 +84,7 @@ def test_models_are_added_listed_and_forgotten(rlm_main: Any, model_file: Path) 
     assert "small" not in rlm_main("models", "list")[1]
     assert rlm_main("models", "add", "small", str(model_file))[0] == 0
     model_file.unlink()
-    assert f"{model_file} is not there any more." in rlm_main("models", "remove", "small")[1]
+    assert f"{model_file} does not exist" in rlm_main("models", "remove", "small")[1]
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,7 @@ def stopped_in_the_second_cell(folder: Path, command: Any, number: int) -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.kills
 def test_a_run_that_was_stopped_goes_on_and_asks_nothing_twice(folder: Path, command: Any, number: int) -> None:
     run = stopped_in_the_second_cell(folder, command, number)
     (folder / "doc.txt").unlink()  # its inputs are on record

@@ -280,6 +280,7 @@ async def test_who_stops_waiting_leaves_his_place_and_who_waits_is_told(tmp_path
 # Servers -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 def test_processes_together_ask_no_faster_than_the_limit_and_all_are_answered(tmp_path):
     limit, burst, a_second = 1200, 25, (1200 - 24) / 60
     with LimitedChat(limit, 60.0) as server:
@@ -292,6 +293,7 @@ def test_processes_together_ask_no_faster_than_the_limit_and_all_are_answered(tm
     assert server.refused == 0
 
 
+@pytest.mark.processes
 def test_nobody_fails_where_the_server_says_too_many(tmp_path):
     with LimitedChat(5, 0.5) as server:
         _, said = asking(server.url, 2, 6, {"pace": str(tmp_path)})
