@@ -41,7 +41,7 @@ def mlx(gguf: Path | None) -> tuple[str, list[Contender]]:
     lm = OutlinesLM(gguf, backend="mlx", context=2048)
     stock = outlines.from_mlxlm(lm.model.model, lm.model.mlx_tokenizer)
 
-    there = lm.local.in_its_thread
+    there = lm.local.run_in_thread
     found = [
         Contender("stock-free", "free: mlx-lm, as Outlines calls it", _stock(stock, None, there), None),
         Contender("free", "free: ours, prompt kept", _ours(lm, constrained=False), None),
@@ -93,11 +93,10 @@ def llama_python(gguf: Path | None) -> tuple[str, list[Contender]]:
     def there(work: Callable[[], str]) -> str:
         # Both use the one cache of these weights, so each begins with an empty one.
         def afresh() -> str:
-            model._loaded.reader._shorten(0)
-            model._loaded.reader._read.clear()
+            model._loaded.model.clear()
             return work()
 
-        return model.in_its_thread(afresh)
+        return model.run_in_thread(afresh)
 
     found = [
         Contender("stock-free", "free: llama-cpp-python, as Outlines calls it", _stock(stock, None, there), None),
@@ -162,6 +161,6 @@ def _outlines(stock: Any, backends: list[str], there: Any) -> list[Contender]:
 def _ask_server(model: Any, prompt: str, most: int, options: dict[str, Any]) -> tuple[str, int | None]:
     from rlm.models.local.backends.llama_server import _options
 
-    tokens = model.tokens(model._rendered((("user", prompt),)))
+    tokens = model.tokens(model._render((("user", prompt),)))
     answer = model._complete({**_options(Settings(most)), **options, "prompt": tokens, "max_tokens": most}, None)
     return answer["choices"][0]["text"], answer["timings"]["predicted_n"]

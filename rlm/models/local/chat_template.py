@@ -1,4 +1,4 @@
-"""Chat templates: messages into the text that a model was trained on."""
+"""Chat templates: messages into the text format that a model was trained on."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ _CONTROL = re.compile(
 _BREAK = "\u200b"
 
 
-def words_only(text: str) -> str:
-    """A text in which nothing is read as a control token: in a document `<|im_end|>` is words, and ends no message."""
-    return _CONTROL.sub(lambda found: found[0] + _BREAK, text)
+def without_control_tokens(text: str) -> str:
+    """Break the control tokens in a text: in a document `<|im_end|>` is text, and must not end the message."""
+    return _CONTROL.sub(lambda match: match[0] + _BREAK, text)
 
 
 def render(tokenizer: Any, turns: Turns) -> list[int]:
-    """The tokens of a conversation, up to where the model goes on."""
+    """Return the tokens of a conversation, up to the beginning of the answer."""
     if not getattr(tokenizer, "chat_template", None):
-        return list(tokenizer.encode(untemplated(turns)))
+        return list(tokenizer.encode(plain_prompt(turns)))
     from jinja2 import TemplateError
 
     try:
-        return _templated(tokenizer, turns)
+        return _apply_template(tokenizer, turns)
     except TemplateError:
         # Some templates refuse a system message, or two messages of one role in a row.
-        return _templated(tokenizer, plainer(turns))
+        return _apply_template(tokenizer, alternating(turns))
 
 
-def begun(turns: Turns) -> tuple[Turns, str]:
-    """The conversation up to the answer, and the answer's beginning: an assistant's message at the end is that."""
+def split_prefill(turns: Turns) -> tuple[Turns, str]:
+    """Split a trailing assistant message, which is the beginning of the answer, from the conversation."""
     if len(turns) > 1 and turns[-1][0] == "assistant":
         return turns[:-1], turns[-1][1]
     return turns, ""
 
 
-def untemplated(turns: Turns) -> str:
-    """The text of a conversation for a model without a chat template."""
-    asked, beginning = begun(turns)
-    return "\n\n".join(text for _, text in asked) + "\n\n" + beginning
+def plain_prompt(turns: Turns) -> str:
+    """Return the text of a conversation for a model without a chat template."""
+    messages, prefill = split_prefill(turns)
+    return "\n\n".join(text for _, text in messages) + "\n\n" + prefill
 
 
-def plainer(turns: Turns) -> Turns:
-    """The same conversation for a strict template: the system's words open the first user message, roles alternate."""
+def alternating(turns: Turns) -> Turns:
+    """Return the conversation for a strict template: no system message, and alternating roles."""
     merged: list[tuple[str, str]] = []
     for role, text in turns:
         role = "user" if role == "system" else role
@@ -56,8 +56,12 @@ def plainer(turns: Turns) -> Turns:
     return tuple(merged)
 
 
-def _templated(tokenizer: Any, turns: Turns) -> list[int]:
-    asked, beginning = begun(turns)
-    messages = [{"role": role, "content": text} for role, text in asked]
-    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True) + beginning
-    return list(tokenizer.encode(text, add_special_tokens=False))
+def as_messages(turns: Turns) -> list[dict[str, str]]:
+    """Return messages as chat templates take them."""
+    return [{"role": role, "content": text} for role, text in turns]
+
+
+def _apply_template(tokenizer: Any, turns: Turns) -> list[int]:
+    messages, prefill = split_prefill(turns)
+    text = tokenizer.apply_chat_template(as_messages(messages), tokenize=False, add_generation_prompt=True)
+    return list(tokenizer.encode(text + prefill, add_special_tokens=False))

@@ -1,4 +1,4 @@
-"""The engine that dspy calls: one canonical request in, one response out, over a model in this process."""
+"""The engines that dspy calls, over a model in this process: a request in dspy's form in, a response out."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dspy._vendor.lm15.types import StreamDeltaEvent, StreamEndEvent, StreamStar
 from dspy.clients.engines.base import validate_request
 from dspy.lm15 import Message, Request, Response, UnsupportedFeatureError, Usage
 
-from .chat_template import words_only
+from .chat_template import without_control_tokens
 from .constraint_check import checked
 from .constraints import Constraint, from_response_format
-from .outlines_api import pieces
+from .outlines_api import text_pieces
 from .types import Generated, LocalModel, Settings, Turns
 
 _PARAMS = frozenset({"response_format", "max_tokens", "temperature", "top_p", "top_k", "seed", "stop"})
@@ -23,7 +23,7 @@ _PENALTIES = frozenset({"frequency_penalty", "presence_penalty"})
 
 
 class LocalEngine:
-    """Answers requests from a local model. Constrained where the request has a response format."""
+    """Answers requests with a local model, constrained where the request has a response format."""
 
     supports_response_schema = True
     supports_function_calling = False
@@ -31,27 +31,27 @@ class LocalEngine:
 
     def __init__(self, model: LocalModel, defaults: Settings) -> None:
         self.model = model
-        self.supported_params = _PARAMS | _PENALTIES if model.penalises else _PARAMS
+        self.supported_params = _PARAMS | _PENALTIES if model.has_penalties else _PARAMS
         self._defaults = defaults
 
     def complete(self, request: Request) -> Response:
-        """One answer."""
-        turns, settings, constraint = self.asked(request)
+        """Return one answer."""
+        turns, settings, constraint = self.read(request)
         generated = self.model.submit(turns, settings, constraint).result()
         return response_of(request, checked(generated, constraint))
 
     def stream(self, request: Request) -> Iterator[Any]:
-        """One answer, as it is written. It is checked before the end is announced."""
-        turns, settings, constraint = self.asked(request)
+        """Yield the events of one answer, which is checked before its end."""
+        turns, settings, constraint = self.read(request)
         yield StreamStartEvent(model=request.model)
-        generated = yield from _deltas(pieces(lambda say: self.model.submit(turns, settings, constraint, say)))
-        yield end_of(checked(generated, constraint))
+        pieces = text_pieces(lambda on_text: self.model.submit(turns, settings, constraint, on_text))
+        yield end_event(checked((yield from _deltas(pieces)), constraint))
 
     def close(self) -> None:
-        """Nothing to close: the weights belong to whoever made the model."""
+        """Do nothing: the weights belong to the model."""
 
-    def asked(self, request: Request) -> tuple[Turns, Settings, Constraint | None]:
-        """What the request asks of the model."""
+    def read(self, request: Request) -> tuple[Turns, Settings, Constraint | None]:
+        """Return the messages, the settings and the constraint of a request."""
         validate_request(request)
         if request.tools:
             raise UnsupportedFeatureError(f"{self.model.name} has no function calling", feature="tools")
@@ -72,54 +72,54 @@ class LocalEngine:
 
 
 class AsyncLocalEngine:
-    """The same for asynchronous calls. The event loop never waits for the model; a cancelled call stops it."""
+    """The engine of asynchronous calls. The event loop never waits for the model; a cancelled call stops it."""
 
     def __init__(self, engine: LocalEngine) -> None:
         self._engine = engine
 
     async def complete(self, request: Request) -> Response:
-        """One answer."""
-        turns, settings, constraint = self._engine.asked(request)
-        gone = threading.Event()
-        future = self._engine.model.submit(turns, settings, constraint, lambda _: not gone.is_set())
+        """Return one answer."""
+        turns, settings, constraint = self._engine.read(request)
+        closed = threading.Event()
+        future = self._engine.model.submit(turns, settings, constraint, lambda _: not closed.is_set())
         try:
             return response_of(request, checked(await asyncio.wrap_future(future), constraint))
         finally:
-            gone.set()
+            closed.set()
 
     async def stream(self, request: Request) -> AsyncIterator[Any]:
-        """One answer, as it is written."""
-        turns, settings, constraint = self._engine.asked(request)
-        loop, said, gone = asyncio.get_running_loop(), asyncio.Queue[str | None](), threading.Event()
+        """Yield the events of one answer."""
+        turns, settings, constraint = self._engine.read(request)
+        loop, pieces, closed = asyncio.get_running_loop(), asyncio.Queue[str | None](), threading.Event()
 
-        def say(text: str | None) -> bool:
-            loop.call_soon_threadsafe(said.put_nowait, text)
-            return not gone.is_set()
+        def on_text(text: str) -> bool:
+            loop.call_soon_threadsafe(pieces.put_nowait, text)
+            return not closed.is_set()
 
         yield StreamStartEvent(model=request.model)
-        future = asyncio.wrap_future(self._engine.model.submit(turns, settings, constraint, say))
-        future.add_done_callback(lambda _: said.put_nowait(None))
+        future = asyncio.wrap_future(self._engine.model.submit(turns, settings, constraint, on_text))
+        future.add_done_callback(lambda _: pieces.put_nowait(None))
         try:
-            while (text := await said.get()) is not None:
+            while (text := await pieces.get()) is not None:
                 yield StreamDeltaEvent(delta=TextDelta(text=text))
-            yield end_of(checked(await future, constraint))
+            yield end_event(checked(await future, constraint))
         finally:
-            gone.set()
+            closed.set()
             future.cancel()
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing: the weights belong to the model."""
 
 
 def response_of(request: Request, generated: Generated) -> Response:
-    """The answer as dspy's response, with token counts and timings."""
-    end = end_of(generated)
+    """Return the answer as dspy's response, with token counts and timings."""
+    end = end_event(generated)
     message = Message.assistant(generated.text or " ")
     return Response(None, request.model, message, end.finish_reason, end.usage, provider_data=end.provider_data)
 
 
-def end_of(generated: Generated) -> StreamEndEvent:
-    """How an answer ended, what it used, and where its seconds went."""
+def end_event(generated: Generated) -> StreamEndEvent:
+    """Return how an answer ended, with its token counts and timings."""
     usage = Usage(
         input_tokens=generated.prompt_tokens,
         output_tokens=generated.output_tokens,
@@ -134,7 +134,7 @@ def end_of(generated: Generated) -> StreamEndEvent:
 
 
 def _deltas(texts: Any) -> Any:
-    """The pieces as events; what the generator returns is returned."""
+    """Yield pieces of text as events, and return what their generator returns."""
     while True:
         try:
             text = next(texts)
@@ -148,12 +148,12 @@ def _turns(request: Request) -> Turns:
     if request.system is not None:
         system = request.system
         text = system if isinstance(system, str) else "".join(getattr(part, "text", "") for part in system)
-        turns.append(("system", words_only(text)))
+        turns.append(("system", without_control_tokens(text)))
     for message in request.messages:
         for part in message.parts:
             if part.type != "text":
                 raise UnsupportedFeatureError(f"a local model reads text only, not {part.type}", feature=part.type)
-        turns.append((_ROLES.get(message.role, "user"), words_only(message.text or "")))
+        turns.append((_ROLES.get(message.role, "user"), without_control_tokens(message.text or "")))
     return tuple(turns)
 
 

@@ -1,4 +1,4 @@
-"""A model whose tokens are in our hands: prompt into tokens, the decode loop, tokens into text."""
+"""A model whose tokens are generated here: from the prompt to tokens, through the decode loop, and back to text."""
 
 from __future__ import annotations
 
@@ -10,103 +10,112 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
 from .constraints import Constraint
-from .decoding import Decoding, Reader
+from .decoding import CachedModel, Decoding
 from .grammar import Grammars
 from .limits import check_context, check_penalties, room_for
-from .stop_sequences import Stops
-from .types import Generated, Say, Settings, Timings, Turns
+from .stop_sequences import StopSequences
+from .types import Generated, OnText, Settings, Timings, Turns
 from .worker import Worker
 
 T = TypeVar("T")
 
 
-class Tokens(Protocol):
-    """A tokenizer, as far as it is needed here."""
+class Tokenizer(Protocol):
+    """A tokenizer, as far as it is used here."""
 
-    def prompt(self, turns: Turns | str) -> list[int]:
-        """The tokens of a conversation, up to where the answer begins, or of a plain text."""
+    def encode(self, turns: Turns | str) -> list[int]:
+        """Return the tokens of a conversation, up to the beginning of the answer, or of a plain text."""
 
-    def writer(self) -> Callable[[int], str]:
-        """A function that is given one token after the other, and says what text each adds."""
+    def decoder(self) -> Callable[[int], str]:
+        """Return a function that is called with one token after the other, and returns the text that each adds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """What a backend loads."""
+class LoadedModel:
+    """The parts of a model that a backend loads."""
 
-    reader: Reader
-    tokens: Tokens
+    model: CachedModel
+    tokenizer: Tokenizer
     grammars: Grammars
     context: int
     outlines: Any
 
 
 class TokenModel:
-    """One set of weights with one cache. One answer at a time, in a thread of its own."""
+    """One set of weights with one cache. It generates one answer at a time, in a thread of its own."""
 
-    penalises = False
+    has_penalties = False
 
     def __init__(
         self,
         name: str,
         backend: str,
-        load: Callable[[TokenModel], Loaded],
-        calm: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        load: Callable[[TokenModel], LoadedModel],
+        limited_threads: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
         self.name = name
         self.backend = backend
-        self._calm = calm
+        self._limited_threads = limited_threads
         self._worker = Worker(name)
         self._loaded = self._worker.run(lambda: load(self))
         self.context = self._loaded.context
         self.outlines = self._loaded.outlines
 
     def submit(
-        self, turns: Turns | str, settings: Settings, constraint: Constraint | None = None, say: Say | None = None
+        self,
+        turns: Turns | str,
+        settings: Settings,
+        constraint: Constraint | None = None,
+        on_text: OnText | None = None,
     ) -> Future[Generated]:
-        """One answer, in the model's own thread."""
+        """Generate one answer in the model's own thread."""
         check_penalties(settings, self.name)
-        return self._worker.submit(lambda queued: self._generate(queued, turns, settings, constraint, say))
+        return self._worker.submit(lambda queued: self._generate(queued, turns, settings, constraint, on_text))
 
-    def in_its_thread(self, work: Callable[[], T]) -> T:
-        """Run `work()` where the model lives: what a backend makes may belong to the thread that made it."""
+    def run_in_thread(self, work: Callable[[], T]) -> T:
+        """Run `work` in the model's thread: the objects of a backend may belong to the thread that created them."""
 
-        def calmly() -> T:
-            with self._calm():
+        def limited() -> T:
+            with self._limited_threads():
                 return work()
 
-        return self._worker.run(calmly)
+        return self._worker.run(limited)
 
     def close(self) -> None:
-        """Let go of the weights."""
+        """Release the weights."""
         self._worker.close()
 
     def _generate(
-        self, queued: float, turns: Turns | str, settings: Settings, constraint: Constraint | None, say: Say | None
+        self,
+        queued: float,
+        turns: Turns | str,
+        settings: Settings,
+        constraint: Constraint | None,
+        on_text: OnText | None,
     ) -> Generated:
         began = time.perf_counter()
         loaded = self._loaded
-        prompt = loaded.tokens.prompt(turns)
+        prompt = loaded.tokenizer.encode(turns)
         check_context(len(prompt), self.context, self.name)
         matcher = loaded.grammars.matcher(constraint) if constraint else None
-        decoding = Decoding(loaded.reader, settings, matcher)
-        writing = Writing(loaded.tokens.writer(), loaded.reader.eos, () if constraint else settings.stop, say)
+        decoding = Decoding(loaded.model, settings, matcher)
+        output = TextOutput(loaded.tokenizer.decoder(), loaded.model.eos, () if constraint else settings.stop, on_text)
         most = room_for(settings.max_tokens, len(prompt), self.context)
         compiled = time.perf_counter()
-        with self._calm():
-            writing.add(decoding.begin(prompt)[:most])
+        with self._limited_threads():
+            output.add(decoding.begin(prompt)[:most])
             started = time.perf_counter()
-            for run in decoding.tokens(most - writing.tokens):
-                writing.add(run[: most - writing.tokens])
-                if writing.ended:
+            for run in decoding.tokens(most - output.tokens):
+                output.add(run[: most - output.tokens])
+                if output.ended:
                     break
-        writing.end()
+        output.end()
         finished = time.perf_counter()
         return Generated(
-            text=writing.text,
-            finish=_finish(writing, decoding.complete if constraint else writing.ended),
+            text=output.text,
+            finish=_finish(output, decoding.complete if constraint else output.ended),
             prompt_tokens=len(prompt),
-            output_tokens=writing.tokens,
+            output_tokens=output.tokens,
             cached_tokens=decoding.cached,
             forced_tokens=decoding.forced,
             masked_tokens=decoding.masked,
@@ -114,47 +123,47 @@ class TokenModel:
         )
 
 
-class Writing:
-    """The text so far: tokens into pieces, up to a stop sequence or to the token that ends a text."""
+class TextOutput:
+    """The text of the tokens so far, up to a stop sequence or to the token that ends a text."""
 
     def __init__(
-        self, writer: Callable[[int], str], eos: frozenset[int], stop: tuple[str, ...], say: Say | None
+        self, decode: Callable[[int], str], eos: frozenset[int], stop: tuple[str, ...], on_text: OnText | None
     ) -> None:
-        self._writer = writer
+        self._decode = decode
         self._eos = eos
-        self._stops = Stops(stop)
-        self._say = say
+        self._stop = StopSequences(stop)
+        self._on_text = on_text
         self.tokens = 0
         self.ended = False
         self.cancelled = False
 
     @property
     def text(self) -> str:
-        """Everything that was written."""
-        return self._stops.text
+        """The whole text."""
+        return self._stop.text
 
     def add(self, run: list[int]) -> None:
-        """Take in a run of tokens."""
+        """Add a run of tokens."""
         for token in run:
             self.tokens += 1
             if token in self._eos:
                 self.ended = True
                 return
-            self._pass(self._stops.add(self._writer(token)))
-            if self._stops.found:
+            self._emit(self._stop.add(self._decode(token)))
+            if self._stop.found:
                 self.ended = True
                 return
 
     def end(self) -> None:
-        """Nothing follows: what was held back is passed on."""
-        self._pass(self._stops.end())
+        """Emit the withheld text: nothing follows."""
+        self._emit(self._stop.end())
 
-    def _pass(self, text: str) -> None:
-        if text and self._say is not None and not self._say(text):
+    def _emit(self, text: str) -> None:
+        if text and self._on_text is not None and not self._on_text(text):
             self.ended = self.cancelled = True
 
 
-def _finish(writing: Writing, done: bool) -> Literal["stop", "length", "cancelled"]:
-    if writing.cancelled:
+def _finish(output: TextOutput, done: bool) -> Literal["stop", "length", "cancelled"]:
+    if output.cancelled:
         return "cancelled"
     return "stop" if done else "length"

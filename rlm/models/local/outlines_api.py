@@ -1,4 +1,4 @@
-"""Calling a local model the way Outlines' models are called: a prompt, an output type, text back."""
+"""The calling convention of Outlines' models: a prompt, an output type, text back."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from typing import Any
 
 from .constraint_check import checked
 from .constraints import Constraint, constraint_of
-from .types import Generated, LocalModel, Say, Settings, Turns
+from .types import Generated, LocalModel, OnText, Settings, Turns
 
 DEFAULT_MAX_TOKENS = 1000
-_OPTIONS = tuple(one.name for one in fields(Settings))
+_OPTIONS = tuple(field.name for field in fields(Settings))
 
 
 class NamedModel(str):
-    """A model's name that can be called as Outlines' models are. dspy reads `lm.model` as a text, users call it.
+    """A model's name that can be called as Outlines' models are: dspy reads `lm.model` as a text, users call it.
 
-    Copies share the model; what is pickled is the name.
+    Copies share the model; only the name is pickled.
     """
 
     local: LocalModel
 
     def __new__(cls, model: LocalModel, *_: Any) -> Any:
-        """The name is the text; the model is behind it."""
+        """Create the name, with the model as its attribute."""
         named = super().__new__(cls, model.name)
         named.local = model
         return named
 
     def __init__(self, model: LocalModel) -> None:
-        """Nothing more to set."""
+        """Do nothing: `__new__` has set everything."""
 
     def __call__(self, model_input: Any, output_type: Any = None, backend: str | None = None, **options: Any) -> Any:
-        """The text that the model answers with. Raises `ConstraintViolated` when a typed answer was cut off."""
+        """Return the text of an answer. Raises `ConstraintViolated` when a typed answer was cut off."""
         self._refuse(backend)
-        return ask_directly(self.local, model_input, output_type, options)
+        return generate(self.local, model_input, output_type, options)
 
     def stream(
         self, model_input: Any, output_type: Any = None, backend: str | None = None, **options: Any
     ) -> Iterator[Any]:
-        """The same, piece by piece."""
+        """Yield the text of an answer in pieces."""
         self._refuse(backend)
-        return stream_directly(self.local, model_input, output_type, options)
+        return stream(self.local, model_input, output_type, options)
 
     def _refuse(self, backend: str | None) -> None:
         if backend is not None:
@@ -60,38 +60,38 @@ class NamedModel(str):
         return str, (str(self),)
 
 
-def ask_directly(model: LocalModel, model_input: Any, output_type: Any, options: dict[str, Any]) -> str:
-    """The text that `model` answers with, inside `output_type`. Raises `ConstraintViolated` when it was cut off."""
+def generate(model: LocalModel, model_input: Any, output_type: Any, options: dict[str, Any]) -> str:
+    """Return the text of an answer of `output_type`. Raises `ConstraintViolated` when it was cut off."""
     constraint = _constraint(output_type)
     generated = model.submit(_turns(model_input), _settings(options), constraint).result()
     return checked(generated, constraint, cut_is_error=True).text
 
 
-def stream_directly(model: LocalModel, model_input: Any, output_type: Any, options: dict[str, Any]) -> Iterator[str]:
-    """The same, piece by piece."""
+def stream(model: LocalModel, model_input: Any, output_type: Any, options: dict[str, Any]) -> Iterator[str]:
+    """Yield the text of an answer of `output_type` in pieces. Raises `ConstraintViolated` when it was cut off."""
     constraint, turns, settings = _constraint(output_type), _turns(model_input), _settings(options)
-    generated = yield from pieces(lambda say: model.submit(turns, settings, constraint, say))
+    generated = yield from text_pieces(lambda on_text: model.submit(turns, settings, constraint, on_text))
     checked(generated, constraint, cut_is_error=True)
 
 
-def pieces(submit: Callable[[Say], Future[Generated]]) -> Generator[str, None, Generated]:
-    """The pieces of text as the model writes them; returns the whole. Closed early, it stops the model."""
-    said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-    wanted = threading.Event()
-    wanted.set()
+def text_pieces(submit: Callable[[OnText], Future[Generated]]) -> Generator[str, None, Generated]:
+    """Yield pieces of text as the model generates them, and return the answer. Closing it early stops the model."""
+    pieces: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    open_ = threading.Event()
+    open_.set()
 
-    def say(text: str) -> bool:
-        said.put(text)
-        return wanted.is_set()
+    def on_text(text: str) -> bool:
+        pieces.put(text)
+        return open_.is_set()
 
-    future = submit(say)
-    future.add_done_callback(lambda _: said.put(None))
+    future = submit(on_text)
+    future.add_done_callback(lambda _: pieces.put(None))
     try:
-        while (text := said.get()) is not None:
+        while (text := pieces.get()) is not None:
             yield text
         return future.result()
     finally:
-        wanted.clear()
+        open_.clear()
         future.cancel()
 
 

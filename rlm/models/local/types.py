@@ -1,4 +1,4 @@
-"""What a local model is asked, and what it answers with. Plain values, the same for every backend."""
+"""Requests to a local model and its answers, as plain values: the same for every backend."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any, Literal, Protocol
 from .constraints import Constraint
 
 Turns = tuple[tuple[str, str], ...]
-"""Messages as (role, text); roles are system, user and assistant. An assistant's at the end is gone on with."""
+"""Messages as (role, text), with the roles system, user and assistant. A trailing assistant message is continued."""
 
-Say = Callable[[str], bool]
-"""Told each new piece of text. Answers whether to go on: False stops the model at the next token."""
+OnText = Callable[[str], bool]
+"""Called with each new piece of text. Returns whether to continue: False stops the model at the next token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to generate. A temperature of 0 takes the likeliest token."""
+    """Settings of generation. A temperature of 0 takes the likeliest token."""
 
     max_tokens: int
     temperature: float = 0.0
@@ -30,13 +30,13 @@ class Settings:
     presence_penalty: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.temperature < 0:  # it would prefer what is least likely
+        if self.temperature < 0:  # it would prefer the least likely tokens
             raise ValueError(f"temperature is {self.temperature}; it has to be at least 0")
 
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Seconds: waiting for the model to be free, compiling the constraint, reading the prompt, writing the answer."""
+    """Seconds of waiting for the model, of compiling the constraint, of reading the prompt and of generating."""
 
     queued: float = 0.0
     compile: float = 0.0
@@ -46,7 +46,7 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What a model wrote. `length` means that it was cut off: a constrained answer is then not valid."""
+    """An answer. With the finish `length` it was cut off, and a constrained answer is then not valid."""
 
     text: str
     finish: Literal["stop", "length", "cancelled"]
@@ -59,25 +59,29 @@ class Generated:
 
 
 def seconds_queued(response: Any) -> float:
-    """How long a request waited for the model to be free, by dspy's response; 0 for a model that is not a local one."""
+    """Return how long a request waited for a local model, from dspy's response; 0 for a remote model."""
     details = getattr(response, "provider_data", None) or {}
     return float((details.get("timings") or {}).get("queued", 0.0))
 
 
 class LocalModel(Protocol):
-    """One set of weights in memory. Safe to call from any thread; it queues what it cannot do at once."""
+    """One set of weights in memory. Safe to call from any thread; requests are queued."""
 
     name: str
     backend: str
     context: int
     outlines: Any
-    penalises: bool
-    """Whether it can write what it has written before less often."""
+    has_penalties: bool
+    """Whether it supports frequency and presence penalties."""
 
     def submit(
-        self, turns: Turns | str, settings: Settings, constraint: Constraint | None = None, say: Say | None = None
+        self,
+        turns: Turns | str,
+        settings: Settings,
+        constraint: Constraint | None = None,
+        on_text: OnText | None = None,
     ) -> Future[Generated]:
-        """One answer, in a thread of the model's. `turns` go through the chat template; a text is continued as is."""
+        """Generate one answer in a thread of the model. `turns` are rendered by the chat template; a text is not."""
 
     def close(self) -> None:
-        """Let go of the weights."""
+        """Release the weights."""

@@ -1,4 +1,4 @@
-"""The threads that own one model. What is asked waits its turn there; no event loop waits with it."""
+"""The threads of one model. Requests wait for their turn there, and no event loop waits with them."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_LAST_SECONDS = 5.0
-_begun: set[int] = set()
-"""The threads of all workers, by the system's numbers for them."""
+_EXIT_TIMEOUT_S = 5.0
+_threads: set[int] = set()
+"""The native ids of the threads of all workers."""
 
 
 class Worker:
     """Runs functions in threads of its own: one at a time, or as many as the backend can batch."""
 
     def __init__(self, name: str, threads: int = 1) -> None:
-        self._here = threading.local()
-        self._pool = ThreadPoolExecutor(threads, f"rlm-model-{name}", initializer=self._mark)
+        self._local = threading.local()
+        self._pool = ThreadPoolExecutor(threads, f"rlm-model-{name}", initializer=self._start_thread)
 
     def submit(self, work: Callable[[float], T]) -> Future[T]:
-        """Run `work` when its turn comes. It is told how many seconds it waited."""
-        asked = time.perf_counter()
-        return self._pool.submit(lambda: work(time.perf_counter() - asked))
+        """Run `work` when its turn comes, with the seconds that it waited."""
+        submitted = time.perf_counter()
+        return self._pool.submit(lambda: work(time.perf_counter() - submitted))
 
     def run(self, work: Callable[[], T]) -> T:
-        """What `work` returns. Asked from one of the worker's own threads, it runs at once."""
-        if getattr(self._here, "mine", False):
+        """Run `work` and return its result. In a thread of the worker it runs at once."""
+        if getattr(self._local, "mine", False):
             return work()
         return self._pool.submit(work).result()
 
     def close(self) -> None:
-        """End the threads once the work in hand is done."""
+        """End the threads after the work that is running."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _mark(self) -> None:
-        self._here.mine = True
-        _begun.add(threading.get_native_id())
+    def _start_thread(self) -> None:
+        self._local.mine = True
+        _threads.add(threading.get_native_id())
 
 
 @atexit.register
 def wait_for_threads() -> None:
-    """Until the system has ended these threads; they were joined before.
+    """Wait until the system has ended these threads, which were joined before.
 
-    MLX frees what it keeps for a thread when the thread ends, and takes Python's lock for it. Joining a thread does not
+    MLX frees the memory of a thread when the thread ends, and takes Python's lock for it. Joining a thread does not
     wait for that before Python 3.13, and on Linux a thread that wants the lock of an ending interpreter aborts it.
     """
-    until = time.monotonic() + _LAST_SECONDS
-    for thread in _begun:
+    until = time.monotonic() + _EXIT_TIMEOUT_S
+    for thread in _threads:
         while Path(f"/proc/self/task/{thread}").exists() and time.monotonic() < until:
             time.sleep(0.001)

@@ -1,4 +1,4 @@
-"""A GGUF file on llama.cpp through llama-cpp-python, which shows its logits: the decode loop is ours."""
+"""GGUF files on llama.cpp through llama-cpp-python, which exposes logits: the decode loop is that of this package."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from ..chat_template import begun, plainer, untemplated
-from ..decoding import Pick, Reader
+from ..chat_template import alternating, as_messages, plain_prompt, split_prefill
+from ..decoding import CachedModel, Sampler
 from ..errors import LocalModelError, MissingExtra
-from ..generator import Loaded, TokenModel
+from ..generator import LoadedModel, TokenModel
 from ..hardware import default_threads
-from ..sampling import numpy_picker
+from ..sampling import numpy_sampler
 from ..types import Settings, Turns
 
 
 def llama_model(file: Path, name: str, context: int, threads: int | None = None) -> TokenModel:
-    """The weights in a GGUF file. One answer at a time."""
+    """Load the weights of a GGUF file. It generates one answer at a time."""
     try:
         import llguidance.llamacpp  # noqa: F401
         import outlines  # noqa: F401
@@ -28,8 +28,8 @@ def llama_model(file: Path, name: str, context: int, threads: int | None = None)
     return TokenModel(name, "llamacpp", lambda model: _load(model, file, context, threads or default_threads()))
 
 
-class LlamaReader(Reader):
-    """A model of llama.cpp and its cache."""
+class LlamaCachedModel(CachedModel):
+    """A model of llama.cpp with its key-value cache."""
 
     def __init__(self, llama: Any, eos: frozenset[int]) -> None:
         import llama_cpp
@@ -41,26 +41,26 @@ class LlamaReader(Reader):
         self._memory = llama_cpp.llama_get_memory(self._context)
         self._size = llama.n_vocab()
 
-    def picker(self, settings: Settings) -> Pick:
-        """Sampling in NumPy."""
-        return numpy_picker(settings)
+    def sampler(self, settings: Settings) -> Sampler:
+        """Return a sampler in NumPy."""
+        return numpy_sampler(settings)
 
     def _advance(self, tokens: list[int]) -> Any:
         batch = self._api.llama_batch_get_one((self._api.llama_token * len(tokens))(*tokens), len(tokens))
         code = self._api.llama_decode(self._context, batch)
         if code != 0:
-            raise LocalModelError(f"llama.cpp could not read on (code {code})")
-        scores = self._api.llama_get_logits_ith(self._context, -1)
-        return np.ctypeslib.as_array(scores, shape=(self._size,))
+            raise LocalModelError(f"llama.cpp could not decode a batch of {len(tokens)} tokens (code {code})")
+        logits = self._api.llama_get_logits_ith(self._context, -1)
+        return np.ctypeslib.as_array(logits, shape=(self._size,))
 
-    def _shorten(self, size: int) -> int:
+    def _truncate(self, size: int) -> int:
         if self._api.llama_memory_seq_rm(self._memory, 0, size, -1):
             return size
         self._api.llama_memory_clear(self._memory, True)
         return 0
 
 
-class LlamaTokens:
+class LlamaTokenizer:
     """The tokenizer and the chat template of a GGUF file."""
 
     def __init__(self, llama: Any) -> None:
@@ -71,30 +71,29 @@ class LlamaTokens:
         end = llama._model.token_get_text(llama.token_eos())
         self._template = Jinja2ChatFormatter(template=template, eos_token=end, bos_token="") if template else None
 
-    def prompt(self, turns: Turns | str) -> list[int]:
-        """The tokens of a conversation, up to where the answer begins, or of a plain text."""
+    def encode(self, turns: Turns | str) -> list[int]:
+        """Return the tokens of a conversation, up to the beginning of the answer, or of a plain text."""
         if isinstance(turns, str) or self._template is None:
-            text = turns if isinstance(turns, str) else untemplated(turns)
+            text = turns if isinstance(turns, str) else plain_prompt(turns)
             return list(self._llama.tokenize(text.encode(), special=True))
         try:
-            text = self._rendered(turns)
-        except Exception:  # the template's own: a system message, or two messages of one role in a row
-            text = self._rendered(plainer(turns))
+            text = self._render(turns)
+        except Exception:  # of the template: it refuses a system message, or two messages of one role in a row
+            text = self._render(alternating(turns))
         return list(self._llama.tokenize(text.encode(), add_bos=not self._llama._model.add_bos_token(), special=True))
 
-    def writer(self) -> Callable[[int], str]:
-        """A function that is given one token after the other, and says what text each adds."""
+    def decoder(self) -> Callable[[int], str]:
+        """Return a function that is called with one token after the other, and returns the text that each adds."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         return lambda token: decoder.decode(self._llama.detokenize([token], special=False))
 
-    def _rendered(self, turns: Turns) -> str:
-        asked, beginning = begun(turns)
-        messages = [{"role": role, "content": text} for role, text in asked]
+    def _render(self, turns: Turns) -> str:
+        messages, prefill = split_prefill(turns)
         assert self._template is not None
-        return str(self._template(messages=messages).prompt) + beginning
+        return str(self._template(messages=as_messages(messages)).prompt) + prefill
 
 
-def _load(model: TokenModel, file: Path, context: int, threads: int) -> Loaded:
+def _load(model: TokenModel, file: Path, context: int, threads: int) -> LoadedModel:
     import llama_cpp
     from llguidance.llamacpp import lltokenizer_from_vocab
 
@@ -109,9 +108,9 @@ def _load(model: TokenModel, file: Path, context: int, threads: int) -> Loaded:
         raise LocalModelError(f"{file} is not a model that llama.cpp can load: {error}") from error
     vocab = llama_cpp.llama_model_get_vocab(llama._model.model)
     ends = {llama.token_eos(), llama_cpp.llama_vocab_eot(vocab)} - {-1}
-    return Loaded(
-        reader=LlamaReader(llama, frozenset(ends)),
-        tokens=LlamaTokens(llama),
+    return LoadedModel(
+        model=LlamaCachedModel(llama, frozenset(ends)),
+        tokenizer=LlamaTokenizer(llama),
         grammars=Grammars(lltokenizer_from_vocab(vocab, eos_token=sorted(ends))),
         context=context,
         outlines=NamedLlamaCpp(model, llama),

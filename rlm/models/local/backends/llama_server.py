@@ -1,8 +1,8 @@
-"""A GGUF file on llama.cpp through xllamacpp, which holds llama.cpp's server in this process.
+"""GGUF files on llama.cpp through xllamacpp, which runs llama.cpp's server in this process.
 
-The server takes requests and gives text; its logits are out of reach. It keeps the keys and values of prompts and
-answers several requests in one batch. Constrained answers are written in segments (`llama_segments.py`), or by the
-llguidance that is inside the server where that finds no way on.
+The server takes requests and returns text; it exposes no logits. It keeps the key-value cache of prompts and answers
+several requests in one batch. Constrained answers are generated in segments (`llama_segments.py`), or by the llguidance
+inside the server where no segment can continue.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ..chat_template import begun, plainer
+from ..chat_template import alternating, as_messages, split_prefill
 from ..constraint_check import byte_matcher
 from ..constraints import Constraint
 from ..errors import LocalModelError, MissingExtra
@@ -25,74 +26,84 @@ from ..grammar import lark_text
 from ..hardware import default_threads
 from ..limits import check_context, room_for
 from ..outlines_api import NamedModel
-from ..types import Generated, Say, Settings, Timings, Turns
+from ..types import Generated, OnText, Settings, Timings, Turns
 from ..worker import Worker
-from .llama_segments import NoCandidate, Segments
+from .llama_segments import NoCandidate, SegmentedAnswer
 
-Hear = Callable[[dict[str, Any]], bool]
+OnChunk = Callable[[dict[str, Any]], bool]
 
 
 class LlamaServerModel:
-    """The weights in a GGUF file. Answers `parallel` requests at a time, each with a context of its own."""
+    """The weights of a GGUF file. It answers `parallel` requests at a time, each with a context of its own."""
 
     backend = "llamacpp"
-    penalises = True
+    has_penalties = True
 
     def __init__(self, file: Path, name: str, context: int, parallel: int = 1, threads: int | None = None) -> None:
         self.name = name
         self.context = context
         self.outlines = NamedModel(self)
         self._worker = Worker(name, parallel)
-        # The server also listens on a port of the loopback interface. Nobody is told this key, so nobody else uses it.
+        # The server also listens on a port of the loopback interface; the key keeps other processes out.
         self._key = secrets.token_hex(32)
         threads = threads or default_threads()
         self._server = self._worker.run(lambda: _serve(file, context, parallel, threads, self._key))
 
     def submit(
-        self, turns: Turns | str, settings: Settings, constraint: Constraint | None = None, say: Say | None = None
+        self,
+        turns: Turns | str,
+        settings: Settings,
+        constraint: Constraint | None = None,
+        on_text: OnText | None = None,
     ) -> Future[Generated]:
-        """One answer, in a thread that waits for the server."""
-        return self._worker.submit(lambda queued: self._generate(queued, turns, settings, constraint, say))
+        """Generate one answer in a thread that waits for the server."""
+        return self._worker.submit(lambda queued: self._generate(queued, turns, settings, constraint, on_text))
 
     def close(self) -> None:
-        """Let go of the weights."""
+        """Release the weights."""
         self._worker.close()
         self._server = None
 
     def tokens(self, text: str, *, whole: bool = False) -> list[int]:
-        """The tokens of a text. A whole prompt gets the token that begins a text, where the model has one."""
-        asked = {"content": text, "add_special": whole, "parse_special": True}
-        return list(self._post("/tokenize", asked)["tokens"])
+        """Return the tokens of a text. A whole prompt gets the token that begins a text, where the model has one."""
+        body = {"content": text, "add_special": whole, "parse_special": True}
+        return list(self._post("/tokenize", body)["tokens"])
 
     def _generate(
-        self, queued: float, turns: Turns | str, settings: Settings, constraint: Constraint | None, say: Say | None
+        self,
+        queued: float,
+        turns: Turns | str,
+        settings: Settings,
+        constraint: Constraint | None,
+        on_text: OnText | None,
     ) -> Generated:
         began = time.perf_counter()
         matcher = byte_matcher(constraint).deep_copy() if constraint else None
-        prompt = self.tokens(turns, whole=True) if isinstance(turns, str) else self.tokens(self._rendered(turns))
+        prompt = self.tokens(turns, whole=True) if isinstance(turns, str) else self.tokens(self._render(turns))
         check_context(len(prompt), self.context, self.name)
         options = _options(settings)
         compiled = time.perf_counter() - began
         most = room_for(settings.max_tokens, len(prompt), self.context)
 
-        def complete(so_far: str, size: int, more: dict[str, Any], hear: Hear | None) -> dict[str, Any]:
+        def complete(so_far: str, size: int, more: dict[str, Any], on_chunk: OnChunk | None) -> dict[str, Any]:
             start: list[int | str] = [*prompt, so_far] if so_far else [*prompt]
-            return self._complete({**options, **more, "prompt": start, "max_tokens": size}, hear)
+            return self._complete({**options, **more, "prompt": start, "max_tokens": size}, on_chunk)
 
         if matcher is None:
             stop = {"stop": list(settings.stop)} if settings.stop else {}
-            heard = Heard(say)
-            heard.rest(complete("", most, stop, None if say is None else heard))
-            return heard.generated(len(prompt), Timings(queued, compiled))
-        answer = Segments(complete, lambda text: len(self.tokens(text)), matcher, _bounded(settings, most), say)
+            completion = Completion(on_text)
+            completion.finish(complete("", most, stop, None if on_text is None else completion))
+            return completion.generated(len(prompt), Timings(queued, compiled))
+        settings = replace(settings, max_tokens=most)
+        answer = SegmentedAnswer(complete, lambda text: len(self.tokens(text)), matcher, settings, on_text)
         try:
             done = answer.run()
         except NoCandidate:
-            heard = Heard(None)
-            heard.rest(complete("", most, {"grammar": _grammar(constraint)}, None))
-            generated = heard.generated(len(prompt), Timings(queued, compiled))
-            if say is not None and generated.text.startswith(answer.text):
-                say(generated.text[len(answer.text) :])  # what was said before is its beginning
+            completion = Completion(None)
+            completion.finish(complete("", most, {"grammar": _grammar(constraint)}, None))
+            generated = completion.generated(len(prompt), Timings(queued, compiled))
+            if on_text is not None and generated.text.startswith(answer.text):
+                on_text(generated.text[len(answer.text) :])  # its beginning has been emitted
             return generated
         size = len(self.tokens(answer.text))
         finish: Literal["stop", "length"] = "stop" if done else "length"
@@ -107,32 +118,31 @@ class LlamaServerModel:
             timings=_timings(answer.timings, Timings(queued, compiled)),
         )
 
-    def _complete(self, body: dict[str, Any], hear: Hear | None) -> dict[str, Any]:
-        """One request. Heard in pieces, what comes last is returned; a stopped answer has no last piece."""
-        if hear is None:
+    def _complete(self, body: dict[str, Any], on_chunk: OnChunk | None) -> dict[str, Any]:
+        """Send one request. Of a streamed answer the last chunk is returned; a stopped one has none."""
+        if on_chunk is None:
             answer: dict[str, Any] = self._server.handle_completions(body)
         else:
             answer = {}
 
-            def listen(chunk: dict[str, Any]) -> bool:
+            def receive(chunk: dict[str, Any]) -> bool:
                 answer.update({key: chunk[key] for key in ("usage", "timings", "error") if chunk.get(key)})
-                return hear(chunk)
+                return on_chunk(chunk)
 
             self._server.handle_completions(
-                {**body, "stream": True, "timings_per_token": True, "stream_options": {"include_usage": True}}, listen
+                {**body, "stream": True, "timings_per_token": True, "stream_options": {"include_usage": True}}, receive
             )
         if "error" in answer:
             message = answer["error"].get("message", answer["error"])
             raise LocalModelError(f"llama.cpp refused the request: {message}", model=self.name)
         return answer
 
-    def _rendered(self, turns: Turns) -> str:
-        for form in (turns, plainer(turns)):
-            asked, beginning = begun(form)
-            messages = [{"role": role, "content": text} for role, text in asked]
+    def _render(self, turns: Turns) -> str:
+        for form in (turns, alternating(turns)):
+            messages, prefill = split_prefill(form)
             try:
-                return str(self._post("/apply-template", {"messages": messages})["prompt"]) + beginning
-            except urllib.error.HTTPError as error:  # the template's own: a system message, or two of one role in a row
+                return str(self._post("/apply-template", {"messages": as_messages(messages)})["prompt"]) + prefill
+            except urllib.error.HTTPError as error:  # it refuses a system message, or two of one role in a row
                 refusal = error
         raise LocalModelError(f"the chat template of {self.name} refuses this conversation: {refusal}") from refusal
 
@@ -144,33 +154,33 @@ class LlamaServerModel:
         return content
 
 
-class Heard:
-    """What the server has said so far without a grammar, in one piece or in many."""
+class Completion:
+    """An answer of the server without a grammar, in one chunk or in many."""
 
-    def __init__(self, say: Say | None) -> None:
-        self._say = say
+    def __init__(self, on_text: OnText | None) -> None:
+        self._on_text = on_text
         self._texts: list[str] = []
         self._finish: str | None = None
         self._stopped = False
-        self._rest: dict[str, Any] = {}
+        self._last: dict[str, Any] = {}
 
     def __call__(self, chunk: dict[str, Any]) -> bool:
-        """Take in one piece. True ends the answer."""
+        """Add one chunk. Return whether to stop the server."""
         for choice in chunk.get("choices", []):
             self._finish = choice.get("finish_reason") or self._finish
             if text := choice.get("text"):
                 self._texts.append(text)
-                self._stopped = self._stopped or (self._say is not None and not self._say(text))
+                self._stopped = self._stopped or (self._on_text is not None and not self._on_text(text))
         return self._stopped
 
-    def rest(self, answer: dict[str, Any]) -> None:
-        """Take in what came last: the counts, and the text if it was not heard in pieces."""
+    def finish(self, answer: dict[str, Any]) -> None:
+        """Add the last chunk: the counts, and the text if it was not streamed."""
         self(answer)
-        self._rest = answer
+        self._last = answer
 
     def generated(self, prompt_tokens: int, began: Timings) -> Generated:
-        """All of it."""
-        timings = self._rest.get("timings", {})
+        """Return the whole answer."""
+        timings = self._last.get("timings", {})
         done: Literal["stop", "length"] = "stop" if self._finish == "stop" else "length"
         return Generated(
             text="".join(self._texts),
@@ -216,14 +226,8 @@ def _options(settings: Settings) -> dict[str, Any]:
 
 
 def _grammar(constraint: Constraint | None) -> str:
-    # Where the server cannot read a grammar it says nothing and goes on without. This one has been compiled before.
+    # The server silently ignores a grammar that it cannot compile. This one has been compiled before.
     return "" if constraint is None else f"%llguidance {{}}\n{lark_text(constraint)}"
-
-
-def _bounded(settings: Settings, most: int) -> Settings:
-    from dataclasses import replace
-
-    return replace(settings, max_tokens=most)
 
 
 def _timings(milliseconds: dict[str, float], began: Timings) -> Timings:

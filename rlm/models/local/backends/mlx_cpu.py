@@ -1,7 +1,7 @@
-"""MLX without a GPU: the wheel for the CPU brings a plain reference BLAS. NumPy brings OpenBLAS, on the same memory.
+"""MLX without a GPU: its wheel for the CPU has a plain reference BLAS, and NumPy has OpenBLAS on the same memory.
 
-Layers whose weights are not quantised hand their products to NumPy. The results are the same to the last bits; a token
-takes about half the time, and a prompt of fifty tokens a twentieth.
+Layers whose weights are not quantised compute their products in NumPy. The results are the same to the last bits; a
+token takes about half the time, and a prompt of fifty tokens a twentieth.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class CpuLinear(nn.Module):  # type: ignore[misc]
             self.bias = layer.bias
 
     def __call__(self, x: mx.array) -> mx.array:
-        """The layer's output."""
+        """Return the output of the layer."""
         out = _product(x, self._shared)
         return out + self.bias if "bias" in self else out
 
 
 class CpuEmbedding(nn.Module):  # type: ignore[misc]
-    """`nn.Embedding` for the CPU: models that tie their weights use it for the last product too."""
+    """`nn.Embedding` for the CPU; models with tied weights use it for the last product, too."""
 
     def __init__(self, layer: nn.Embedding) -> None:
         super().__init__()
@@ -42,42 +42,42 @@ class CpuEmbedding(nn.Module):  # type: ignore[misc]
         self._shared = np.asarray(layer.weight)
 
     def __call__(self, x: mx.array) -> mx.array:
-        """The rows of these tokens."""
+        """Return the rows of these tokens."""
         return self.weight[x]
 
     def as_linear(self, x: mx.array) -> mx.array:
-        """A score for every token."""
+        """Return the logits of all tokens."""
         return _product(x, self._shared)
 
 
 _FLOATS = (mx.float32, mx.float16, mx.bfloat16)
-_QUICK: dict[type, Any] = {nn.Linear: CpuLinear, nn.Embedding: CpuEmbedding}
+_NUMPY_LAYERS: dict[type, Any] = {nn.Linear: CpuLinear, nn.Embedding: CpuEmbedding}
 
 
 def has_gpu() -> bool:
-    """Whether MLX computes on a GPU here."""
+    """Return whether MLX computes on a GPU here."""
     return bool(mx.default_device().type != mx.DeviceType.cpu)
 
 
-def quicken(model: Any) -> None:
-    """Use these layers for the model's plain ones, in float32, if this MLX has no GPU; not for quantised ones."""
+def use_numpy_layers(model: Any) -> None:
+    """Replace the layers of a model that are not quantised, in float32, if this MLX has no GPU."""
     if has_gpu():
         return
-    mx.disable_compile()  # on the CPU it calls a C++ compiler, which need not be there
+    mx.disable_compile()  # on the CPU it calls a C++ compiler, which may be missing
     parameters = [value for _, value in tree_flatten(model.parameters())]
     if all(value.dtype in _FLOATS for value in parameters):  # no layer is quantised
         model.set_dtype(mx.float32)
     mx.eval(model.parameters())
-    layers = tree_map(_quicker, model.leaf_modules(), is_leaf=nn.Module.is_module)
+    layers = tree_map(_numpy_layer, model.leaf_modules(), is_leaf=nn.Module.is_module)
     model.update_modules(layers)
 
 
-def _quicker(layer: Any) -> Any:
-    quick = _QUICK.get(type(layer))
-    return quick(layer) if quick is not None and layer.weight.dtype == mx.float32 else layer
+def _numpy_layer(layer: Any) -> Any:
+    cls = _NUMPY_LAYERS.get(type(layer))
+    return cls(layer) if cls is not None and layer.weight.dtype == mx.float32 else layer
 
 
-def calm() -> AbstractContextManager[Any]:
+def limited_threads() -> AbstractContextManager[Any]:
     """Limit NumPy to `default_threads()` while a model computes."""
     try:
         from threadpoolctl import threadpool_limits

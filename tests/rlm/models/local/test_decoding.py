@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from rlm.models.local.constraint_check import byte_matcher
 from rlm.models.local.constraints import constraint_of
-from rlm.models.local.decoding import Decoding, Reader
-from rlm.models.local.sampling import numpy_picker, unpacked
+from rlm.models.local.decoding import CachedModel, Decoding
+from rlm.models.local.sampling import numpy_sampler, unpack_mask
 from rlm.models.local.types import Settings
 
 # The first test of a process also converts and loads the weights.
@@ -32,39 +32,39 @@ class Aged(BaseModel):
 
 
 def always_masked(loaded: Any, matcher: Any, prompt: list[int], most: int) -> list[int]:
-    """The plain way: a mask for every token that is not forced."""
+    """Generate with a mask for every token that is not forced."""
     written: list[int] = []
-    pick = loaded.reader.picker(Settings(most))
+    sample = loaded.model.sampler(Settings(most))
     while len(written) < most and not matcher.is_stopped():
         forced = matcher.compute_ff_tokens()
         if not forced:
-            scores, _ = loaded.reader.begin(prompt + written, [])
-            forced = [pick(scores, matcher.compute_bitmask())]
+            logits, _ = loaded.model.begin(prompt + written, [])
+            forced = [sample(logits, matcher.compute_bitmask())]
         matcher.consume_tokens(forced)
         written += forced
     return written
 
 
-def test_looking_at_the_favourite_first_gives_what_a_full_mask_gives(mlx_lm: Any) -> None:
+def test_checking_the_models_choice_first_gives_the_tokens_of_a_full_mask(mlx_lm: Any) -> None:
     local, loaded = mlx_lm.local, mlx_lm.local._loaded
-    prompt = loaded.tokens.prompt(PROMPT)
+    prompt = loaded.tokenizer.encode(PROMPT)
     constraint = constraint_of(Aged)
 
     def ours() -> tuple[list[int], Decoding]:
-        decoding = Decoding(loaded.reader, Settings(24), loaded.grammars.matcher(constraint))
+        decoding = Decoding(loaded.model, Settings(24), loaded.grammars.matcher(constraint))
         written = decoding.begin(prompt)
         for run in decoding.tokens(24):
             written += run
         return written, decoding
 
-    written, decoding = local.in_its_thread(ours)
-    plain = local.in_its_thread(lambda: always_masked(loaded, loaded.grammars.matcher(constraint), prompt, 24))
+    written, decoding = local.run_in_thread(ours)
+    plain = local.run_in_thread(lambda: always_masked(loaded, loaded.grammars.matcher(constraint), prompt, 24))
     assert written == plain
     assert decoding.complete
     assert decoding.forced > 4
 
 
-def test_a_kept_prompt_gives_the_answer_that_a_new_one_gives(mlx_lm: Any) -> None:
+def test_a_cached_prompt_gives_the_answer_of_a_new_one(mlx_lm: Any) -> None:
     local = mlx_lm.local
     other = (("user", "Bob Jones, 41, of Leeds. In one word?"),)
 
@@ -103,23 +103,23 @@ def test_forced_text_may_be_cut_by_the_limit(mlx_lm: Any) -> None:
     assert answer.output_tokens == 2
 
 
-class ByteReader(Reader):
+class ByteModel(CachedModel):
     """A model that would write this text after a prompt of one token. Its tokens are bytes."""
 
     def __init__(self, text: str) -> None:
         super().__init__(frozenset({256}))
         self._text = text.encode()
 
-    def picker(self, settings: Settings) -> Any:
-        return numpy_picker(settings)
+    def sampler(self, settings: Settings) -> Any:
+        return numpy_sampler(settings)
 
     def _advance(self, tokens: list[int]) -> Any:
-        scores = np.zeros(257)
-        scores[self._text[len(self._read) + len(tokens) - 1]] = 2.0
-        scores[ord("0")] = max(scores[ord("0")], 1.0)  # what a mask would take where the favourite is refused
-        return scores
+        logits = np.zeros(257)
+        logits[self._text[len(self._tokens) + len(tokens) - 1]] = 2.0
+        logits[ord("0")] = max(logits[ord("0")], 1.0)  # the choice of a mask where the likeliest token is refused
+        return logits
 
-    def _shorten(self, size: int) -> int:
+    def _truncate(self, size: int) -> int:
         return size
 
 
@@ -132,11 +132,11 @@ class ByteReader(Reader):
         (Aged, '{"age": 34, "kind": "person"}', '{"age": 34, "kind": "person"}'),
     ],
 )
-def test_a_complete_answer_ends_where_the_model_goes_on_with_something_else(
+def test_a_complete_answer_ends_where_the_model_continues_with_something_else(
     output_type: Any, said: str, answer: str
 ) -> None:
     matcher = byte_matcher(constraint_of(output_type)).deep_copy()
-    decoding = Decoding(ByteReader(said), Settings(40), matcher)
+    decoding = Decoding(ByteModel(said), Settings(40), matcher)
     written = decoding.begin([0])
     for run in decoding.tokens(40):
         written += run
@@ -145,30 +145,30 @@ def test_a_complete_answer_ends_where_the_model_goes_on_with_something_else(
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_only_allowed_tokens_are_picked(temperature: float) -> None:
-    pick = numpy_picker(Settings(1, temperature=temperature, seed=1, top_p=0.9, top_k=5))
-    scores = np.arange(16.0)
-    assert {pick(scores, bytes([0b101, 0])) for _ in range(20)} <= {0, 2}
-    assert pick(scores, bytes([0b100, 0])) == 2
+def test_only_tokens_within_the_mask_are_sampled(temperature: float) -> None:
+    sample = numpy_sampler(Settings(1, temperature=temperature, seed=1, top_p=0.9, top_k=5))
+    logits = np.arange(16.0)
+    assert {sample(logits, bytes([0b101, 0])) for _ in range(20)} <= {0, 2}
+    assert sample(logits, bytes([0b100, 0])) == 2
 
 
-def test_drawing_follows_the_chances() -> None:
-    pick = numpy_picker(Settings(1, temperature=1.0, seed=3))
-    scores = np.log(np.array([0.7, 0.2, 0.1]))
-    drawn = [pick(scores, None) for _ in range(2000)]
+def test_samples_follow_the_probabilities() -> None:
+    sample = numpy_sampler(Settings(1, temperature=1.0, seed=3))
+    logits = np.log(np.array([0.7, 0.2, 0.1]))
+    drawn = [sample(logits, None) for _ in range(2000)]
     assert 0.65 < drawn.count(0) / 2000 < 0.75
     assert 0.15 < drawn.count(1) / 2000 < 0.25
 
 
-def test_rows_without_a_token_are_never_allowed() -> None:
-    assert unpacked(bytes([0xFF]), 12).tolist() == [True] * 8 + [False] * 4
+def test_logits_without_a_token_are_masked() -> None:
+    assert unpack_mask(bytes([0xFF]), 12).tolist() == [True] * 8 + [False] * 4
 
 
 def test_numpys_products_are_mlxs() -> None:
     mx = pytest.importorskip("mlx.core")
     from mlx import nn
 
-    from rlm.models.local.backends.mlx_cpu import has_gpu, quicken
+    from rlm.models.local.backends.mlx_cpu import has_gpu, use_numpy_layers
 
     if has_gpu():
         pytest.skip("with a GPU nothing is replaced")
@@ -186,6 +186,6 @@ def test_numpys_products_are_mlxs() -> None:
 
     small, x = Small(), mx.array([[1, 2, 3], [4, 5, 10]])
     before = np.asarray(small(x))
-    quicken(small)
+    use_numpy_layers(small)
     assert {type(part).__name__ for part in [small.table, *small.parts]} == {"CpuEmbedding", "CpuLinear"}
     np.testing.assert_allclose(np.asarray(small(x)), before, atol=1e-5)

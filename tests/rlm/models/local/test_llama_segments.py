@@ -38,21 +38,21 @@ def ask(lm: Any, output_type: Any, most: int = 40, **options: Any) -> Any:
     return lm.local.submit(PROMPT, Settings(most, **options), constraint_of(output_type)).result()
 
 
-def test_forced_text_is_read_and_not_written(llama_lm: Any) -> None:
+def test_forced_text_is_read_and_not_generated(llama_lm: Any) -> None:
     answer = ask(llama_lm, Person)
     assert Person.model_validate_json(answer.text).age == 41
     assert answer.finish == "stop"
     assert answer.forced_tokens >= 6
 
 
-def test_what_the_model_would_not_say_is_found_among_its_likeliest_tokens(llama_lm: Any) -> None:
+def test_text_that_the_model_would_not_write_is_chosen_from_its_likeliest_tokens(llama_lm: Any) -> None:
     answer = ask(llama_lm, Literal["Bob", "Leeds"])
     assert answer.finish == "stop"
     assert answer.masked_tokens >= 1
     assert answer.text in {"Bob", "Leeds"}
 
 
-def test_without_a_candidate_the_server_goes_by_its_own_grammar(llama_lm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_candidate_the_server_uses_its_own_grammar(llama_lm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(llama_segments, "_CANDIDATES", 1)
     answer = ask(llama_lm, types.Regex("[QZ][0-9]{2}x"))
     assert answer.finish == "stop"
@@ -60,38 +60,36 @@ def test_without_a_candidate_the_server_goes_by_its_own_grammar(llama_lm: Any, m
     assert answer.text[-1] == "x"
 
 
-def test_what_only_the_servers_grammar_can_write_is_streamed_too(
-    llama_lm: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_by_the_servers_grammar_is_streamed_too(llama_lm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(llama_segments, "_CANDIDATES", 1)
     pieces = list(llama_lm.model.stream("Which?", types.Regex("(x|Code: )[QZ][0-9]{2}x"), max_tokens=12))
     assert re.fullmatch("(x|Code: )[QZ][0-9]{2}x", "".join(pieces))
 
 
 def test_pieces_are_the_text(llama_lm: Any) -> None:
-    said: list[str] = []
+    pieces: list[str] = []
 
-    def say(text: str) -> bool:
-        said.append(text)
+    def on_text(text: str) -> bool:
+        pieces.append(text)
         return True
 
-    answer = llama_lm.local.submit(PROMPT, Settings(40), constraint_of(Person), say).result()
-    assert "".join(said) == answer.text
-    assert len(said) > 4
+    answer = llama_lm.local.submit(PROMPT, Settings(40), constraint_of(Person), on_text).result()
+    assert "".join(pieces) == answer.text
+    assert len(pieces) > 4
 
 
-def test_a_listener_that_has_enough_ends_it(llama_lm: Any) -> None:
+def test_a_listener_can_cancel_the_answer(llama_lm: Any) -> None:
     answer = llama_lm.local.submit(PROMPT, Settings(40), constraint_of(Person), lambda _: False).result()
     assert answer.finish == "cancelled"
     assert len(answer.text) < 20
 
 
-def test_drawn_values_repeat_with_their_seed(llama_lm: Any) -> None:
+def test_sampled_values_repeat_with_their_seed(llama_lm: Any) -> None:
     texts = {ask(llama_lm, Person, temperature=1.2, seed=5).text for _ in range(2)}
     assert len(texts) == 1
 
 
-def test_nobody_else_can_use_the_servers_port(llama_lm: Any) -> None:
+def test_the_servers_port_needs_its_key(llama_lm: Any) -> None:
     address = llama_lm.local._server.listening_address
     assert address.startswith("http://127.0.0.1:")
     with pytest.raises(urllib.error.HTTPError, match="401"):
@@ -110,37 +108,37 @@ class Script:
 
     def __init__(self, likeliest: dict[str, list[str]]) -> None:
         self.likeliest = likeliest
-        self.asked: list[str] = []
+        self.candidates_for: list[str] = []
 
-    def __call__(self, so_far: str, size: int, options: Any, hear: Any) -> dict[str, Any]:
+    def __call__(self, so_far: str, size: int, options: Any, on_chunk: Any) -> dict[str, Any]:
         offered = self.likeliest[so_far]
-        if hear is not None:
-            hear({"choices": [{"text": offered[0], "finish_reason": None}]})
+        if on_chunk is not None:
+            on_chunk({"choices": [{"text": offered[0], "finish_reason": None}]})
             return {}
-        self.asked.append(so_far)
-        content = [{"bytes": list(one.encode()), "logprob": -float(rank)} for rank, one in enumerate(offered)]
+        self.candidates_for.append(so_far)
+        content = [{"bytes": list(token.encode()), "logprob": -float(rank)} for rank, token in enumerate(offered)]
         return {"choices": [{"logprobs": {"content": [{"top_logprobs": content}]}}]}
 
 
-def written(script: Script, output_type: Any, most: int = 24) -> llama_segments.Segments:
+def written(script: Script, output_type: Any, most: int = 24) -> llama_segments.SegmentedAnswer:
     matcher = byte_matcher(constraint_of(output_type)).deep_copy()
-    answer = llama_segments.Segments(script, len, matcher, Settings(most))
+    answer = llama_segments.SegmentedAnswer(script, len, matcher, Settings(most))
     answer.run()
     return answer
 
 
-def test_what_is_owed_is_paid_token_by_token_where_the_model_does() -> None:
+def test_unsent_text_is_written_token_by_token_where_the_model_does() -> None:
     script = Script({'{"age":': ["4", " ", " -"], '{"age": ': ["4"], '{"age": 4': ["}"]})
     answer = written(script, Aged)
     assert answer.text == '{"age": 4}'
-    assert script.asked == ['{"age":', '{"age": ']
+    assert script.candidates_for == ['{"age":', '{"age": ']
 
 
 def test_a_refused_piece_takes_no_room() -> None:
     script = Script({"": ["no", "1"], "1": ["no", "2"], "12": ["no", "3"]})
     answer = written(script, types.Regex("[0-9]{9}"), most=3)
     assert answer.text == "123"
-    assert answer.written == 3
+    assert answer.generated == 3
 
 
 @pytest.mark.parametrize(
@@ -151,7 +149,7 @@ def test_a_refused_piece_takes_no_room() -> None:
         (types.Regex("[0-9]*"), ["The", "7"], "7"),
     ],
 )
-def test_a_complete_answer_ends_where_the_model_goes_on_with_something_else(
+def test_a_complete_answer_ends_where_the_model_continues_with_something_else(
     output_type: Any, said: list[str], answer: str
 ) -> None:
     first, *then = said

@@ -54,7 +54,7 @@ def test_programs_with_a_local_model_in_them_are_copied(llama_lm: Any, caplog: p
 
 
 def test_penalties_reach_the_server(llama_lm: Any) -> None:
-    if not llama_lm.local.penalises:
+    if not llama_lm.local.has_penalties:
         pytest.skip("llama-cpp-python is installed, and its loop has no penalties")
     asked = Settings(12), Settings(12, frequency_penalty=2.0), Settings(12, presence_penalty=2.0)
     plain, *others = [llama_lm.local.submit("the the the the the", one).result().text for one in asked]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.models.local.chat_template import plainer, render, untemplated, words_only
-from rlm.models.local.stop_sequences import Stops
+from rlm.models.local.chat_template import alternating, plain_prompt, render, without_control_tokens
+from rlm.models.local.stop_sequences import StopSequences
 
 
 @given(
@@ -17,7 +17,7 @@ from rlm.models.local.stop_sequences import Stops
 )
 def test_pieces_give_what_the_whole_text_gives(text: str, cuts: list[int], stop: tuple[str, ...]) -> None:
     hits = [at for at in (text.find(one) for one in stop) if at >= 0]
-    stops, said, rest = Stops(stop), "", text
+    stops, said, rest = StopSequences(stop), "", text
     for size in [*cuts, len(text)]:
         said += stops.add(rest[:size])
         rest = rest[size:]
@@ -40,24 +40,24 @@ def test_pieces_give_what_the_whole_text_gives(text: str, cuts: list[int], stop:
     ],
 )
 def test_a_strict_template_gets_alternating_roles(turns: tuple, expected: tuple) -> None:
-    assert plainer(turns) == expected
+    assert alternating(turns) == expected
 
 
 @pytest.mark.parametrize("mark", ["<|im_end|>", "<|start_header_id|>", "</s>", "<end_of_turn>", "[/INST]", "<eos>"])
 def test_control_tokens_in_a_text_are_words(mark: str) -> None:
-    written = words_only(f"before {mark} after")
+    written = without_control_tokens(f"before {mark} after")
     assert mark not in written
     assert written.replace("\u200b", "") == f"before {mark} after"
 
 
 def test_other_brackets_stay_as_they_are() -> None:
     text = "a <b> c </b> <|> x < y | y > z [1] [INSTALL] <section> <|not one|> <span>"
-    assert words_only(text) == text
+    assert without_control_tokens(text) == text
 
 
 def test_a_model_without_a_template_goes_on_after_the_beginning_of_its_answer() -> None:
-    assert untemplated((("system", "s"), ("user", "u"), ("assistant", "a"))) == "s\n\nu\n\na"
-    assert untemplated((("user", "u"),)) == "u\n\n"
+    assert plain_prompt((("system", "s"), ("user", "u"), ("assistant", "a"))) == "s\n\nu\n\na"
+    assert plain_prompt((("user", "u"),)) == "u\n\n"
 
 
 def test_a_template_that_refuses_a_system_message_gets_none() -> None:
