@@ -44,6 +44,13 @@ class REPLHistoryEntry:
     success: bool
     calls: tuple[CallRecord, ...] = ()
     variables_changed: VariableChanges = VariableChanges()
+    printed_chars: int | None = None
+    """How many of the first characters of the output its code printed; the runtime wrote the rest. None: unknown."""
+
+    @property
+    def printed(self) -> str:
+        """The part of the output that the code printed."""
+        return self.output if self.printed_chars is None else self.output[: self.printed_chars]
 
     def render(self) -> str:
         """The iteration as a model reads it."""
@@ -72,6 +79,7 @@ class REPLHistoryEntry:
             success=data["success"],
             calls=tuple(CallRecord(**call) for call in data.get("calls", ())),
             variables_changed=VariableChanges(**changes),
+            printed_chars=data.get("printed_chars"),
         )
 
 

@@ -150,7 +150,7 @@ class RunLoop:
         result = self._complete(self._failed(reason, FailureCause("interrupted")))
         if self.running is None:
             return result
-        entry = REPLHistoryEntry(*self.running, "[interrupted]", False, tuple(self.calls.timed))
+        entry = REPLHistoryEntry(*self.running, "[interrupted]", False, tuple(self.calls.timed), printed_chars=0)
         return replace(result, history=(*result.history, entry))
 
     async def _iterate_until_done(self) -> ExecutionResult[Any]:
@@ -175,7 +175,7 @@ class RunLoop:
         if number > len(self.recorded):
             self.models.count_step(answer, time.monotonic() - began, success=reply.code is not None)
         if reply.code is None:
-            entry = REPLHistoryEntry(number, reply.reasoning, "", "\n".join(reply.hints), False)
+            entry = REPLHistoryEntry(number, reply.reasoning, "", "\n".join(reply.hints), False, printed_chars=0)
             observation = self.profile.observe_without_code(reply.hints, self.ledger.remaining(number))
         else:
             code = self.profile.prepare_code(reply.code, self.session.variables)
@@ -211,7 +211,7 @@ class RunLoop:
         replayed = past is not None and past.output is not None
         timeout = self.config.limits.cell_seconds if replayed else self.ledger.seconds_left()
         result, session_hints = await self.session.run(code, timeout, number, past)
-        output = output_of(result)
+        output, printed_chars = output_of(result)
         if past is not None and past.output is not None and past.output != output:
             self.emit(ReplayDiffered(self.id, number, past.output, output))
         self.emit(event_data.cell_ended(self.id, number, output, result))
@@ -234,7 +234,8 @@ class RunLoop:
         hints = (*hints, *session_hints, *hints_for(self.profile.rules, cell))
         observation = self.profile.observe(cell, hints, self.config.signature, self.ledger.remaining(number))
         timed = tuple(self.calls.timed)
-        return REPLHistoryEntry(number, reasoning, code, output, result.ok, timed, changes), observation
+        entry = REPLHistoryEntry(number, reasoning, code, output, result.ok, timed, changes, printed_chars)
+        return entry, observation
 
     async def _extract(self, reason: FallbackReason) -> ExecutionResult[Any]:
         """Extract the outputs from the history and the live variables."""

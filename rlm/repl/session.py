@@ -35,16 +35,17 @@ def helper_source() -> str:
     return files(__package__).joinpath("kernel_helpers.py").read_text(encoding="utf-8")
 
 
-def output_of(result: CellResult) -> str:
-    """Return the output of a cell: what it printed, the last value, the error, a limit that was reached."""
+def output_of(result: CellResult) -> tuple[str, int]:
+    """Return the output of a cell (printed text, last value, error, limit) and the length of its first two parts."""
     parts = [result.text.rstrip("\n")] if result.text else []
     if result.value is not None:
         parts.append(result.value)
+    printed_chars = len("\n".join(parts))
     if result.error is not None:
         parts.append(result.error.traceback.rstrip("\n"))
     if result.limit is not None and str(result.limit) not in "\n".join(parts):
         parts.append(f"[{result.limit}]")
-    return "\n".join(parts)
+    return "\n".join(parts), printed_chars
 
 
 class ReplSession:

@@ -62,7 +62,8 @@ FEATURES: Mapping[str, str] = {
 
 _LEAVES = 20  # of a field that are looked for in code and inputs
 _HITS = 50  # places in an input where a short text is looked at
-_MODEL_CALLS = ("llm_query", "llm_batch", "rlm_query", "rlm_batch")
+MODEL_CALLS = frozenset({"llm_query", "llm_batch", "llm_query_batched", "rlm_query"})
+"""The functions of the REPL that ask a model."""
 
 
 def features(
@@ -80,13 +81,13 @@ def features(
     loops = {name for entry in history for name in loop_names(entry.code)}
     written = Text("\n".join(literals(entry.code) for entry in history if entry.code))
     texts = [text for given in inputs.values() for text in _texts(given)]
-    printing = [entry.iteration for entry in history if entry.output.strip()][-RECENT:]
+    printing = [entry.iteration for entry in history if entry.printed.strip()][-RECENT:]
     supported = {one.field for one in findings.evidence}
     run = {
         FORMULA: score(outputs, findings),
         "errors": sum(not entry.success for entry in history) / len(history) if history else 0.0,
         "last_failed": float(bool(history) and not history[-1].success),
-        "asked": float(any(call.name in _MODEL_CALLS for entry in history for call in entry.calls)),
+        "asked": float(any(call.name in MODEL_CALLS for entry in history for call in entry.calls)),
         "attempts": float(attempts - 1),
         "out_of_errors": float(reason == "max_consecutive_errors"),
         "out_of_time": float(reason == "timeout"),

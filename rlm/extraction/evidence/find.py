@@ -7,6 +7,7 @@ holds them, and are set aside otherwise. What is no evidence:
 - inputs: variables with an input's name, or that hold the whole of an input under another name;
 - a value somewhere in a large collection (`rows`, `list(range(1000))`), unless the whole field equals the collection,
   or the value stands under a key with the field's name;
+- a value in what the runtime wrote: tracebacks, limits, hints, cell numbers;
 - a value printed by a cell whose own code has it as a literal: `print("Paris")` shows what the model wrote, not what it
   found. Code and reasoning are not searched.
 
@@ -30,6 +31,7 @@ from .flatten import Leaf, leaves_of, same, spread
 from .literals import literals
 from .match import Text, is_distinctive, needles, normal
 from .numbers import Number, Numbers, as_number
+from .printed import printed
 
 if TYPE_CHECKING:
     from sandbox.results import Variable
@@ -98,26 +100,26 @@ def find_evidence(
     fields = dict(outputs)
     given = inputs or {}
     holders = _Variables(variables, given)
-    cells = [_Cell(entry) for entry in history if entry.output.strip()][-recent:] if recent > 0 else []
+    cells = [_Cell(entry) for entry in history if entry.printed.strip()][-recent:] if recent > 0 else []
     evidence: list[Evidence] = []
     counted: dict[str, list[bool]] = {"variable": [], "history": []}
     support: dict[str, Support] = {}
     for name, value in fields.items():
         telling = [leaf for leaf in leaves_of(value, (name,)) if _says_something(leaf.value, given)]
         leaves = spread(telling, _MOST_LEAVES)
-        held, printed = holders.find(name, value, leaves), _in_cells(leaves, cells)
-        support[name] = Support(max(1, len(leaves)), _found(held, len(leaves)), _found(printed, len(leaves)))
-        for kind, found in (("variable", held), ("history", printed)):
+        held, seen = holders.find(name, value, leaves), _in_cells(leaves, cells)
+        support[name] = Support(max(1, len(leaves)), _found(held, len(leaves)), _found(seen, len(leaves)))
+        for kind, found in (("variable", held), ("history", seen)):
             if found is not None:
                 counted[kind].append(None not in found)
                 evidence += [one for one in found if one is not None][:_MOST_KEPT]
-    seen = {one.field for one in evidence}
+    supported = {one.field for one in evidence}
     return Findings(
         evidence=tuple(evidence),
         in_variables=bool(counted["variable"]) and all(counted["variable"]),
         in_history=bool(counted["history"]) and all(counted["history"]),
         null_ratio=null_ratio(fields),
-        unsupported=tuple(name for name, value in fields.items() if value is not None and name not in seen),
+        unsupported=tuple(name for name, value in fields.items() if value is not None and name not in supported),
         support=support,
     )
 
@@ -229,7 +231,7 @@ class _Cell:
 
     def __init__(self, entry: REPLHistoryEntry) -> None:
         self.entry = entry
-        self._output = Text(entry.output)
+        self._output = Text(printed(entry))
         self._literals = Text(literals(entry.code))
 
     def find(self, leaf: Leaf) -> Evidence | None:

@@ -10,6 +10,7 @@ from ...history import REPLHistoryEntry
 from .flatten import leaves_of, spread
 from .literals import literals
 from .match import Text, is_distinctive
+from .printed import printed
 
 _NEXT = re.compile(r"[,;}]\s*['\"]?[^\W\d]\w*['\"]?\s*[:=]")  # where the next label begins
 _WORDS = {None: ("none", "null", "nan"), True: ("true", "yes"), False: ("false", "no")}
@@ -34,7 +35,7 @@ def beside_name(field: str, value: Any, history: Sequence[REPLHistoryEntry]) -> 
     name = re.sub(r"[_\s]+", r"[_ -]?", re.escape(field).replace(r"\_", "_"))
     label = re.compile(rf"(?<!\w){name}(?!\w)['\"]?\s*(?:[:=]|->|\bis\b)\s*([^\n]{{1,{_LONGEST}}})", re.IGNORECASE)
     for entry in reversed(history):
-        found = label.findall(entry.output[-20_000:])
+        found = label.findall(printed(entry)[-20_000:])
         if found and not (_telling(value) and _says(Text(literals(entry.code)), value)):
             text = _NEXT.split(found[-1], maxsplit=1)[0].strip()
             return _says(Text(text), value) if _telling(value) else _says_word(text, value)

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 import sandbox
+from rlm.extraction.evidence.features import MODEL_CALLS
 from rlm.extraction.evidence.find import Findings, find_evidence, null_ratio
 from rlm.history import REPLHistoryEntry
+from rlm.repl.tools import RESERVED
 from rlm.results import Evidence
 from sandbox.results import Variable
 
@@ -314,3 +316,46 @@ def test_large_outputs_and_variables_take_little_time() -> None:
     findings = look(outputs, variables, history)
     assert len(findings.evidence) <= 80
     assert time.process_time() - started < 10
+
+
+# What the runtime wrote ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("output", "printed_chars"),
+    [
+        (
+            'working\nTraceback (most recent call last):\n  File "<cell 3>", line 3, in <module>\nKeyError: 3',
+            len("working"),
+        ),
+        ("working\n[the cell ran for more than 3 seconds]", len("working")),
+        ("There is no code in this reply; 3 iterations are left.", 0),
+        # Printed by the code of the cell, which had it from the runtime.
+        ('working\nTraceback (most recent call last):\n  File "<cell 3>", line 3, in f\nboom', None),
+        ("working\n<cell 3>:3: SyntaxWarning: invalid escape sequence", None),
+        ("{'llm_calls': 3, 'seconds': 3.0, 'tokens': None, 'cost_usd': None, 'iterations': 3}", None),
+    ],
+)
+def test_the_words_of_the_runtime_are_no_evidence(output: str, printed_chars: int | None) -> None:
+    entry = REPLHistoryEntry(3, None, "work()", output, False, printed_chars=printed_chars)
+    assert not look({"n": 3}, history=[entry]).evidence
+    if "working" in output:
+        assert look({"word": "working"}, history=[entry]).in_history
+
+
+def test_what_was_printed_before_an_error_is_evidence_with_its_place() -> None:
+    output = "line 7 of <cell 2>: 41\nTraceback ..."
+    entry = REPLHistoryEntry(2, None, "work()", output, False, printed_chars=output.index("\nTraceback"))
+    (piece,) = look({"n": 41}, history=[entry]).evidence
+    assert piece.span is not None
+    assert output[slice(*piece.span)] == piece.quote == "41"
+
+
+def test_an_error_does_not_push_what_was_printed_out_of_the_recent_cells() -> None:
+    failed = [REPLHistoryEntry(number, None, "x", "KeyError", False, printed_chars=0) for number in (2, 3, 4)]
+    assert look({"n": 41}, history=[cell(1, "41"), *failed]).in_history
+
+
+def test_the_model_calls_that_a_feature_counts_are_those_of_the_repl() -> None:
+    offered = {name for name in RESERVED if name.startswith(("llm_", "rlm_"))}
+    assert offered - {"llm_errors"} == MODEL_CALLS  # which lists the errors of `llm_batch`, and asks nobody

@@ -336,6 +336,18 @@ async def test_budget_tells_what_is_left(make):
 # -- running out
 
 
+@pytest.mark.parametrize(("answer", "confidence"), [(3, 0.5), (7, 0.7)])
+async def test_a_number_that_only_the_runtime_wrote_is_no_evidence(make, answer, confidence):
+    cells = ["print('days:', len(doc))", "doc.days", "doc.weeks"]  # the last traceback says `<cell 3>`
+    extraction = [json.dumps({"answer": answer})]
+    made = make(cells, trigger=FallbackTrigger(max_iterations=3), extraction=extraction)
+    result = await made.run(doc="1234567")
+    assert isinstance(result, Extracted)
+    assert result.history[2].output.count("<cell 3>") == 1
+    assert [entry.printed for entry in result.history] == ["days: 7", "", ""]
+    assert result.confidence == confidence
+
+
 async def test_running_out_of_iterations_extracts_with_evidence(make):
     made = make(
         ["total = 4012\nprint('total is', total)"] * 2,
