@@ -1,4 +1,4 @@
-"""Models that run in this process: loading them, asking them, and keeping what they write inside a type.
+"""Models in this process: loading them, generating answers, and constraining the answers to types.
 
-Nothing here is imported until a local model is made.
+Nothing here is imported until a local model is created.
 """

@@ -1,7 +1,7 @@
-"""A constraint on what a model may write: made from any type, carried as plain JSON, checked against the text.
+"""Constraints on the text of an answer, for any type, as plain JSON.
 
-A `Literal`, an `Enum` of texts or numbers and a term of Outlines (`Regex`, `CFG`, ...) are written as they are.
-Everything else is written as JSON: `str` in quotes, `None` as `null`, lists, optionals and models alike.
+A `Literal`, an `Enum` of texts or numbers and a term of Outlines (`Regex`, `CFG`, ...) are written without JSON around
+them. Everything else is written as JSON: `str` in quotes, `None` as `null`, lists, optionals and models alike.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...json_schema import closed, map_schemas
 Kind = Literal["json_schema", "regex", "lark"]
 
 _CARRIER = "x-outlines"
-"""Where a constraint that is not a JSON schema travels, inside the schema of a `response_format`."""
+"""The key of a constraint that is not a JSON schema, inside the schema of a `response_format`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class Constraint:
     source: str
 
     def response_format(self) -> dict[str, Any]:
-        """The constraint as the schema of a response format, the one field that dspy passes on to engines."""
+        """Return the constraint as a response format, the one field that dspy passes to engines."""
         schema = json.loads(self.source) if self.kind == "json_schema" else {_CARRIER: {self.kind: self.source}}
         return {"type": "json_schema", "name": "constraint", "schema": schema}
 
 
 def constraint_of(output_type: Any) -> Constraint:
-    """The constraint for a type or for a term of Outlines. Raises `UnsupportedConstraint`."""
+    """Return the constraint for a type or a term of Outlines. Raises `UnsupportedConstraint`."""
     if isinstance(output_type, Constraint):
         return output_type
     choices = _choices(output_type)
@@ -61,15 +61,15 @@ def from_schema(schema: dict[str, Any]) -> Constraint:
 
 
 def from_response_format(response_format: dict[str, Any] | None) -> Constraint | None:
-    """The constraint that a request carries, if any."""
+    """Return the constraint of a request, if it has one."""
     if response_format is None:
         return None
     schema = response_format.get("schema")
     if schema is None:
         return from_schema({"type": "object"})
-    carried = schema.get(_CARRIER)
-    if isinstance(carried, dict):
-        ((kind, source),) = carried.items()
+    other = schema.get(_CARRIER)
+    if isinstance(other, dict):
+        ((kind, source),) = other.items()
         return Constraint(kind, source)
     return from_schema(schema)
 
@@ -87,7 +87,7 @@ def _choices(output_type: Any) -> tuple[Any, ...] | None:
 
 def _term(output_type: Any) -> Constraint | None:
     if "outlines.types.dsl" not in sys.modules:
-        return None  # whoever has a term has imported Outlines, which takes seconds
+        return None  # there is no term without Outlines, which takes seconds to import
     from outlines.types.dsl import CFG, JsonSchema, Term, to_regex
 
     if not isinstance(output_type, Term):
@@ -100,7 +100,7 @@ def _term(output_type: Any) -> Constraint | None:
 
 
 def _lark(definition: str) -> str:
-    """Outlines takes Lark and GBNF alike; llguidance wants Lark."""
+    """Return the grammar in Lark, which llguidance takes; Outlines takes GBNF, too."""
     if "::=" not in definition:
         return definition
     from llguidance.gbnf_to_lark import gbnf_to_lark

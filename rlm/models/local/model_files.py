@@ -87,7 +87,7 @@ def _gguf(gguf: Gguf) -> Facts:
         format=f"GGUF {kind}",
         architecture=gguf.architecture,
         size=gguf.path.stat().st_size,
-        context=gguf.own("context_length"),
+        context=gguf.architecture_field("context_length"),
         parameters=gguf.parameters,
         not_for_mlx=_not_convertible(gguf),
     )

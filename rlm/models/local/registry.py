@@ -1,4 +1,4 @@
-"""The list of models: names for GGUF files and MLX folders, in one small file. The weights stay where they are."""
+"""The registry of models: names for GGUF files and MLX folders, in one small file. The weights stay where they are."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class LibraryError(RlmError, ValueError):
-    """A name that is not known, is taken or cannot be one; the message says what to do."""
+    """A name that is unknown, taken or not allowed; the message says what to do."""
 
 
 def entries() -> dict[str, Path]:
-    """The models that were added, by name. The embedded one is always there and not among them."""
+    """Return the added models by name. The embedded one is always known and not among them."""
     try:
         content = json.loads(_file().read_text(encoding="utf-8"))
         return {str(name): Path(path) for name, path in content["models"].items()}
@@ -35,9 +35,9 @@ def entries() -> dict[str, Path]:
 
 
 def add(name: str, path: Path) -> Facts:
-    """Remember a model under a name, once it is clear that it is one. `WeightsError` where it is not."""
+    """Add a model under a name. Raises `WeightsError` where the path is not a model, and `LibraryError`."""
     if not _NAME.fullmatch(name):
-        raise LibraryError(f"{name!r} cannot be a name; letters, digits, '.', '_' and '-' can, up to 64 of them")
+        raise LibraryError(f"{name!r} cannot be a name; use up to 64 letters, digits, '.', '_' and '-'")
     if name == EMBEDDED:
         raise LibraryError("'embedded' is the model that comes in a package; take another name")
     path = path.expanduser().resolve()
@@ -50,7 +50,7 @@ def add(name: str, path: Path) -> Facts:
 
 
 def remove(name: str) -> Path:
-    """Forget a name. What it stood for is left alone."""
+    """Remove a name. The weights stay where they are."""
     if name == EMBEDDED:
         raise LibraryError("'embedded' comes from a package and is always listed")
     with _changing() as models:
@@ -60,7 +60,7 @@ def remove(name: str) -> Path:
 
 
 def locate(name: str) -> Path:
-    """The file or folder of a name. For `embedded`, `WeightsError` where it is not installed."""
+    """Return the file or folder of a name. Raises `LibraryError`, and `WeightsError` where `embedded` is missing."""
     if name == EMBEDDED:
         return embedded_gguf()
     known = entries()
@@ -82,7 +82,7 @@ def _file() -> Path:
 
 @contextmanager
 def _changing() -> Iterator[dict[str, Path]]:
-    """The list, to be changed: nobody else changes it meanwhile, and it is written as a whole or not at all."""
+    """Yield the list under a lock, and write it as a whole afterwards."""
     file = _file()
     file.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(file.parent / ".models.lock"):

@@ -1,4 +1,4 @@
-"""The JSON schemas of Python types, no wider than the types: text that fits one can be read as a value of the type.
+"""JSON schemas of Python types, no wider than the types: text that fits one can be parsed as a value of the type.
 
 Pydantic's own schemas are wider: any text for a `Decimal`, any names for the keys of a `dict[int, str]`.
 """
@@ -16,7 +16,7 @@ from pydantic_core import SchemaError
 from .errors import UnsupportedConstraint
 
 _ANY_TEXT = frozenset({"path", "binary", "password"})
-"""Formats that every text has, and that grammars do not know."""
+"""Formats that fit every text, and that grammars do not know."""
 
 _WHOLE = "(0|[1-9][0-9]{0,15})"
 _REAL = rf"{_WHOLE}(\.[0-9]{{1,15}})?"
@@ -29,13 +29,13 @@ _COMPLEX = f"^-?{_REAL}([+-]{_REAL}j)?$"
 _KEYS = {"int": f"^-?{_WHOLE}$", "float": f"^-?{_REAL}$", "decimal": f"^-?{_REAL}$", "bool": "^(true|false)$"}
 _LABEL = "[A-Za-z0-9]+(-[A-Za-z0-9]+)*"
 _AFTER_SCHEME = rf"://({_LABEL}\.)+[A-Za-z]{{2,20}}(:[1-9][0-9]{{0,3}})?(/[A-Za-z0-9._~/?#&=+-]*)?$"
-# More than that no grammar can keep.
+# The limits of llguidance's numbers.
 _MOST_DIGITS = 15
 _MOST_PLACES = 9
 
 
 def schema_of(output_type: Any) -> dict[str, Any]:
-    """The schema that text has to fit. Raises `UnsupportedConstraint` for a type that JSON cannot carry."""
+    """Return the schema of a type. Raises `UnsupportedConstraint` for a type that JSON cannot carry."""
     try:
         return TypeAdapter(output_type).json_schema(schema_generator=_Narrow)
     except (PydanticUserError, PydanticSchemaGenerationError, SchemaError) as error:
@@ -44,75 +44,73 @@ def schema_of(output_type: Any) -> dict[str, Any]:
 
 class _Narrow(GenerateJsonSchema):
     def generate_inner(self, schema: Any) -> dict[str, Any]:
-        """As pydantic does, with formats and names of keys that grammars know."""
-        return _mended(super().generate_inner(schema))
+        """Return pydantic's schema, with formats and names of keys that grammars know."""
+        return _narrowed(super().generate_inner(schema))
 
     def decimal_schema(self, schema: Any) -> dict[str, Any]:
-        """A number, with as many digits as it may have."""
+        """Return the schema of a number, with as many digits as it may have."""
         return decimal_number(super().decimal_schema(schema), schema)
 
     def complex_schema(self, schema: Any) -> dict[str, Any]:
-        """As Python writes them, without brackets."""
+        """Return the schema of complex numbers, which Python writes without brackets here."""
         return {"type": "string", "pattern": _COMPLEX}
 
     def url_schema(self, schema: Any) -> dict[str, Any]:
-        """Addresses of the schemes that are allowed, on a host with a name."""
-        made = super().url_schema(schema)
+        """Return the schema of URLs with an allowed scheme and a named host."""
+        json_schema = super().url_schema(schema)
         schemes = schema.get("allowed_schemes")
         if not schemes:
-            return made
+            return json_schema
         pattern = f"^({'|'.join(map(re.escape, schemes))}){_AFTER_SCHEME}"
-        return {**{key: part for key, part in made.items() if key != "format"}, "pattern": pattern}
+        return {**{key: part for key, part in json_schema.items() if key != "format"}, "pattern": pattern}
 
     def dict_schema(self, schema: Any) -> dict[str, Any]:
-        """With keys that can be read as what they are."""
-        made, key = super().dict_schema(schema), schema.get("keys_schema", {}).get("type")
-        return _keyed(made, _KEYS[key]) if key in _KEYS else made
+        """Return the schema of a dict whose keys can be parsed as their type."""
+        json_schema, key = super().dict_schema(schema), schema.get("keys_schema", {}).get("type")
+        return _keyed(json_schema, _KEYS[key]) if key in _KEYS else json_schema
 
 
-def decimal_number(made: dict[str, Any], schema: Any) -> dict[str, Any]:
-    """The number out of pydantic's schema for a `Decimal`, which is a number or any text."""
-    number: dict[str, Any] = made["anyOf"][0] if "anyOf" in made else {"type": "number"}
+def decimal_number(json_schema: dict[str, Any], schema: Any) -> dict[str, Any]:
+    """Return the number in pydantic's schema of a `Decimal`, which is a number or any text."""
+    number: dict[str, Any] = json_schema["anyOf"][0] if "anyOf" in json_schema else {"type": "number"}
     digits, places = schema.get("max_digits"), schema.get("decimal_places")
     if places is not None:
         return _limited(number, digits or places + _MOST_DIGITS, places)
     if digits is not None:
-        return {"anyOf": [_limited(number, digits, some) for some in range(min(digits, _MOST_PLACES) + 1)]}
+        return {"anyOf": [_limited(number, digits, places) for places in range(min(digits, _MOST_PLACES) + 1)]}
     return number
 
 
 def _limited(number: dict[str, Any], digits: int, places: int) -> dict[str, Any]:
-    """The number with at most so many digits, of which so many are behind the point."""
+    """Bound a number to so many digits, of which so many are behind the point."""
     bound = float(10 ** min(max(digits - places, 0), _MOST_DIGITS))
-    made = {"multipleOf": float(f"1e-{min(places, _MOST_PLACES)}") if places else 1, **number}
-    if min(made.get("maximum", bound), made.get("exclusiveMaximum", bound)) >= bound:
-        made.pop("maximum", None)
-        made["exclusiveMaximum"] = bound
-    if max(made.get("minimum", -bound), made.get("exclusiveMinimum", -bound)) <= -bound:
-        made.pop("minimum", None)
-        made["exclusiveMinimum"] = -bound
-    return made
+    json_schema = {"multipleOf": float(f"1e-{min(places, _MOST_PLACES)}") if places else 1, **number}
+    if min(json_schema.get("maximum", bound), json_schema.get("exclusiveMaximum", bound)) >= bound:
+        json_schema.pop("maximum", None)
+        json_schema["exclusiveMaximum"] = bound
+    if max(json_schema.get("minimum", -bound), json_schema.get("exclusiveMinimum", -bound)) <= -bound:
+        json_schema.pop("minimum", None)
+        json_schema["exclusiveMinimum"] = -bound
+    return json_schema
 
 
-def _mended(made: dict[str, Any]) -> dict[str, Any]:
-    if "anyOf" in made:
-        return {**made, "anyOf": [_mended(part) for part in made["anyOf"]]}
-    if made.get("contentMediaType") == "application/json":
-        raise UnsupportedConstraint(
-            "no grammar can be made of JSON inside a text: ask for what is in `Json[...]` itself"
-        )
-    form, names = made.get("format"), made.get("propertyNames")
+def _narrowed(json_schema: dict[str, Any]) -> dict[str, Any]:
+    if "anyOf" in json_schema:
+        return {**json_schema, "anyOf": [_narrowed(part) for part in json_schema["anyOf"]]}
+    if json_schema.get("contentMediaType") == "application/json":
+        raise UnsupportedConstraint("JSON inside a text has no grammar: ask for the type in `Json[...]` itself")
+    form, names = json_schema.get("format"), json_schema.get("propertyNames")
     if form in _ANY_TEXT or form in _PATTERNS:
-        made = {key: part for key, part in made.items() if key != "format"}
-        return {**made, "pattern": _PATTERNS[form]} if form in _PATTERNS else made
-    if names is not None and "additionalProperties" in made:
+        json_schema = {key: part for key, part in json_schema.items() if key != "format"}
+        return {**json_schema, "pattern": _PATTERNS[form]} if form in _PATTERNS else json_schema
+    if names is not None and "additionalProperties" in json_schema:
         choices = [names["const"]] if "const" in names else names.get("enum", ())
-        pattern = f"^({'|'.join(re.escape(str(one)) for one in choices)})$" if choices else names.get("pattern")
-        return _keyed(made, pattern) if pattern else made
-    return made
+        pattern = f"^({'|'.join(re.escape(str(choice)) for choice in choices)})$" if choices else names.get("pattern")
+        return _keyed(json_schema, pattern) if pattern else json_schema
+    return json_schema
 
 
-def _keyed(made: dict[str, Any], pattern: str) -> dict[str, Any]:
-    kept = {key: part for key, part in made.items() if key not in ("propertyNames", "additionalProperties")}
-    values = made.get("additionalProperties", True)
-    return {**kept, "patternProperties": {pattern: values}, "additionalProperties": False}
+def _keyed(json_schema: dict[str, Any], pattern: str) -> dict[str, Any]:
+    rest = {key: part for key, part in json_schema.items() if key not in ("propertyNames", "additionalProperties")}
+    values = json_schema.get("additionalProperties", True)
+    return {**rest, "patternProperties": {pattern: values}, "additionalProperties": False}

@@ -1,7 +1,4 @@
-"""Weights of local models: the embedded one, and GGUF files as MLX wants them.
-
-folder = as_mlx(embedded_gguf())
-"""
+"""GGUF files: reading them, and converting them to folders for MLX."""
 
 from ..embedded import embedded_gguf
 from .cache import as_mlx

@@ -1,8 +1,8 @@
-"""The block formats of GGUF, and MLX's groups.
+"""The block formats of GGUF, and the quantisation groups of MLX.
 
-Most of GGUF's formats say the same as MLX's affine groups of 32: a weight is a small whole number times a scale plus an
-offset. So they are packed anew, not rounded again: the model stays the one that was published. Only Q6_K, whose groups
-are of 16, is rounded, to 8 bits, which is finer than what it has.
+Most of GGUF's formats are equivalent to MLX's affine groups of 32: a weight is a small whole number times a scale plus
+an offset. So they are repacked without rounding, and the model stays the one that was published. Only Q6_K, whose
+groups have 16 weights, is rounded, to 8 bits, which is finer than its own.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Weights as whole numbers of some bits in groups of 32, each with a scale and an offset."""
+    """Weights as whole numbers in groups of 32, each with a scale and an offset."""
 
     codes: Bytes
-    """Groups by 32."""
+    """An array of shape (groups, 32)."""
 
     scales: Floats
     offsets: Floats
     bits: int
 
     def dense(self) -> Floats:
-        """The weights themselves."""
+        """Return the weights as floats."""
         return self.codes * self.scales[:, None] + self.offsets[:, None]
 
     def packed(self) -> NDArray[np.uint32]:
-        """The codes as MLX packs them: one after the other, the low bits first."""
+        """Return the codes as MLX packs them: one after the other, the low bits first."""
         if self.bits == 8:
             return np.ascontiguousarray(self.codes).view(np.uint32)
         spread = np.unpackbits(self.codes[:, :, None], axis=2, count=self.bits, bitorder="little")
@@ -43,17 +43,17 @@ class Groups:
 
 
 def bits_of(kind: str) -> int | None:
-    """How many bits a weight of a format has in MLX's groups; None for the formats that are plain numbers."""
+    """Return the bits of a weight in MLX's groups; None for formats of plain floats."""
     return {"4": 4, "5": 5, "6": 8, "8": 8}[kind[1]] if kind.startswith("Q") else None
 
 
 def unpack(kind: str, raw: bytes) -> Groups | Floats:
-    """The weights in some whole blocks of a format."""
+    """Return the weights in whole blocks of a format."""
     return _READERS[kind](np.frombuffer(raw, np.uint8))
 
 
 def grouped(weights: Floats) -> Groups:
-    """Any weights, rounded to 8 bits."""
+    """Return weights rounded to 8 bits."""
     rows = weights.reshape(-1, GROUP)
     low, high = rows.min(axis=1), rows.max(axis=1)
     scales = np.maximum((high - low) / 255, np.float32(1e-12))
@@ -62,7 +62,7 @@ def grouped(weights: Floats) -> Groups:
 
 
 def bfloat16(values: Floats) -> NDArray[np.uint16]:
-    """Numbers in 16 bits with the range of 32, rounded to the nearest."""
+    """Return floats as bfloat16, rounded to the nearest."""
     whole = np.ascontiguousarray(values, np.float32).view(np.uint32)
     return ((whole + 0x7FFF + ((whole >> 16) & 1)) >> 16).astype(np.uint16)
 
@@ -72,7 +72,7 @@ def _half(raw: Bytes) -> Floats:
 
 
 def _nibbles(raw: Bytes) -> Bytes:
-    """The low halves of some bytes, then the high ones."""
+    """Return the low halves of bytes, then the high ones."""
     return np.concatenate([raw & 15, raw >> 4], axis=-1)
 
 
@@ -110,7 +110,7 @@ def _q8_0(raw: Bytes) -> Groups:
 
 
 def _k_scales(blocks: Bytes) -> tuple[Floats, Floats]:
-    """Scales and offsets of the eight groups of Q4_K and Q5_K: 6 bits each, times one number a block."""
+    """Return the scales and offsets of the eight groups of Q4_K and Q5_K: 6 bits each, times one number per block."""
     packed = blocks[:, 4:16]
     first, second, third = packed[:, :4], packed[:, 4:8], packed[:, 8:]
     scales = np.concatenate([first & 63, (third & 15) | (first >> 6 << 4)], axis=1)

@@ -1,4 +1,4 @@
-"""Converted models on disk. Each GGUF file is converted once; a folder that is there is whole."""
+"""The cache of converted models on disk. Each GGUF file is converted once, and a folder appears only when complete."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from .mlx_folder import Form
 
 _VERSION = 1
-"""To be raised when the conversion changes: then models are converted again."""
+"""Raise this when the conversion changes, so that models are converted again."""
 
 _LARGE = 600_000_000
-"""Bytes of a file whose weights, as plain numbers, would be several gigabytes."""
+"""Bytes of a file whose weights would take several gigabytes as plain floats."""
 
 _ENDS, _SAMPLE, _SAMPLES = 1 << 20, 1 << 16, 32
 
 
 def as_mlx(gguf: Path, *, progress: Callable[[int, int], None] | None = None) -> Path:
-    """The MLX folder of a GGUF file: from the cache, or converted now. Offline.
+    """Return the MLX folder of a GGUF file: from the cache, or converted now, without network.
 
-    `progress` is called with the bytes that are done and all of them, while there is something to do. Of two processes
-    that want the same model, one converts it. A conversion that was killed leaves nothing that looks like a model.
+    `progress` is called with the converted bytes and the total. Of two processes that need the same model, one converts
+    it. A conversion that is killed leaves nothing that looks like a model.
     """
     gguf = gguf.resolve()
     if not gguf.is_file():
@@ -45,7 +45,7 @@ def as_mlx(gguf: Path, *, progress: Callable[[int, int], None] | None = None) ->
         target.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(target.parent / f".{name}.lock"):
             if not target.is_dir():
-                _convert(gguf, target, form, progress or _ignore)
+                _convert(gguf, target, form, progress or (lambda done, total: None))
     except OSError as error:
         raise WeightsError(
             f"{gguf.name} could not be converted into {target.parent} ({error.strerror or error})"
@@ -54,10 +54,10 @@ def as_mlx(gguf: Path, *, progress: Callable[[int, int], None] | None = None) ->
 
 
 def _form(size: int) -> Form:
-    """What runs best on this machine's MLX.
+    """Return the form that runs fastest with this machine's MLX.
 
-    A GPU computes with groups. A CPU is quickest with plain numbers of 32 bits, as long as there is room for them.
-    Scales of 16 bits (BF16) are not fine enough: with them the embedded model talks nonsense.
+    A GPU computes with quantised groups. A CPU is fastest with plain floats of 32 bits, as long as they fit in memory.
+    Scales of 16 bits (BF16) are not precise enough: with them the embedded model writes nonsense.
     """
     import mlx.core as mx
 
@@ -70,7 +70,7 @@ def _convert(gguf: Path, target: Path, form: Form, progress: Callable[[int, int]
     from .mlx_folder import write_folder
 
     partial = target.parent / f".{target.name}.partial"
-    shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed: we alone have the lock
+    shutil.rmtree(partial, ignore_errors=True)  # left by a process that was killed: the lock is ours
     partial.mkdir()
     try:
         with Gguf(gguf) as file:
@@ -82,7 +82,7 @@ def _convert(gguf: Path, target: Path, form: Form, progress: Callable[[int, int]
 
 
 def _fingerprint(path: Path) -> str:
-    """What tells one file from another without reading gigabytes: its size, both ends, and pieces from all over it."""
+    """Return a fingerprint of a large file: of its size, both ends, and samples of the rest."""
     size = path.stat().st_size
     digest = hashlib.sha256(f"{_VERSION} {size}".encode())
     with path.open("rb") as file:
@@ -97,7 +97,3 @@ def _fingerprint(path: Path) -> str:
 
 def _readable(stem: str) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", stem.lower())[:80].strip(".-") or "model"
-
-
-def _ignore(done: int, total: int) -> None:
-    """Nobody wants to know."""

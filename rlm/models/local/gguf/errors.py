@@ -1,4 +1,4 @@
-"""What can be wrong with the weights of a model."""
+"""The error of weights."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from ....errors import RlmError
 
 
 class WeightsError(RlmError):
-    """Weights that are not there or cannot be used; the message says which, why, and what to do."""
+    """Weights that are missing or cannot be used; the message says which, why, and what to do."""

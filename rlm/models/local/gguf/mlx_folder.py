@@ -1,4 +1,4 @@
-"""From a GGUF file to an MLX folder: weights, configuration, tokenizer. Offline, a piece of a tensor at a time."""
+"""The conversion of a GGUF file to an MLX folder: weights, configuration and tokenizer, in small pieces."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _LAYER = {
     "ffn_norm": "post_attention_layernorm",
 }
 _TOP = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
-_PIECE = 1 << 22  # weights at a time
+_PIECE = 1 << 22  # weights that are converted at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How weights are kept: as the file quantised them or as plain numbers, and which numbers."""
+    """The form of converted weights: quantised as in the file or plain floats, and the type of the floats."""
 
     quantised: bool
     floats: str
@@ -47,28 +47,28 @@ class Form:
 
 
 def check_convertible(gguf: Gguf) -> None:
-    """Raise `WeightsError` where a file holds something that cannot be converted."""
+    """Raise `WeightsError` if a file has parts that cannot be converted."""
     name = gguf.path.name
     if gguf.architecture not in ARCHITECTURES:
         known = ", ".join(ARCHITECTURES)
         raise WeightsError(
-            f"{name} is of the kind {gguf.architecture!r}; {known} are converted for MLX. Run it with llama.cpp"
+            f"{name} has the architecture {gguf.architecture!r}; {known} are converted for MLX. Run it with llama.cpp"
         )
     names = {kind for kind, _, _ in FORMATS.values()}
     for tensor in gguf.tensors.values():
         if tensor.format not in names:
             raise WeightsError(
-                f"{name}: {tensor.name} is in a format ({tensor.format}) that is not converted for MLX; "
+                f"{name}: {tensor.name} has a format ({tensor.format}) that is not converted for MLX; "
                 "run it with llama.cpp, or get the file as Q4_K_M or Q8_0"
             )
         _target(gguf, tensor)
-    if gguf.own("rope.scaling.type", "none") != "none" or "rope_freqs.weight" in gguf.tensors:
+    if gguf.architecture_field("rope.scaling.type", "none") != "none" or "rope_freqs.weight" in gguf.tensors:
         raise WeightsError(f"{name} scales its positions, which is not converted for MLX; run it with llama.cpp")
     check_tokenizer(gguf)
 
 
 def write_folder(gguf: Gguf, folder: Path, form: Form, progress: Callable[[int, int], None]) -> None:
-    """Write the folder. `progress` is told how many of the file's bytes are done, of how many."""
+    """Write the folder. `progress` is called with the converted bytes and the total."""
     check_convertible(gguf)
     slots = {slot.name: slot for tensor in gguf.tensors.values() for slot in _slots(gguf, tensor, form)}
     total, done = sum(tensor.size for tensor in gguf.tensors.values()), 0
@@ -85,17 +85,17 @@ def write_folder(gguf: Gguf, folder: Path, form: Form, progress: Callable[[int, 
 
 
 def _target(gguf: Gguf, tensor: Tensor) -> tuple[str, str]:
-    """Which module of the MLX model a tensor belongs to, and what it is there: `weight` or `bias`."""
+    """Return the module of a tensor in the MLX model, and its name there: `weight` or `bias`."""
     parts = tensor.name.split(".")
     if len(parts) == 2 and parts[0] in _TOP:
         return _TOP[parts[0]], parts[1]
     if len(parts) == 4 and parts[0] == "blk" and parts[2] in _LAYER:
         return f"model.layers.{parts[1]}.{_LAYER[parts[2]]}", parts[3]
-    raise WeightsError(f"{gguf.path.name} has a tensor {tensor.name!r} that is not known; run it with llama.cpp")
+    raise WeightsError(f"{gguf.path.name} has an unknown tensor {tensor.name!r}; run it with llama.cpp")
 
 
 def _bits(tensor: Tensor, form: Form) -> int | None:
-    """How many bits its weights get; None for plain numbers."""
+    """Return the bits of the converted weights; None for plain floats."""
     return bits_of(tensor.format) if form.quantised and len(tensor.shape) == 2 else None
 
 
@@ -113,7 +113,7 @@ def _slots(gguf: Gguf, tensor: Tensor, form: Form) -> list[Slot]:
 
 
 def _convert(gguf: Gguf, tensor: Tensor, form: Form, arrays: dict[str, Any]) -> Iterator[int]:
-    """Convert one tensor piece by piece; each time, how many bytes of the file that was."""
+    """Convert one tensor in pieces, and yield the bytes of the file in each."""
     module, part = _target(gguf, tensor)
     rows, columns = tensor.shape if len(tensor.shape) == 2 else (1, tensor.shape[0])
     order, row_bytes = _order(gguf, tensor), tensor.size // rows
@@ -121,28 +121,28 @@ def _convert(gguf: Gguf, tensor: Tensor, form: Form, arrays: dict[str, Any]) -> 
     for begin in range(0, rows, step):
         end = min(rows, begin + step)
         piece = unpack(tensor.format, gguf.raw(tensor, begin * row_bytes, end * row_bytes))
-        places: Any = slice(begin, end) if order is None else order[begin:end]
+        rows_out: Any = slice(begin, end) if order is None else order[begin:end]
         if isinstance(piece, Groups) and _bits(tensor, form) is not None:
-            arrays[f"{module}.weight"][places] = piece.packed().reshape(end - begin, -1)
-            arrays[f"{module}.scales"][places] = _floats(piece.scales, form).reshape(end - begin, -1)
-            arrays[f"{module}.biases"][places] = _floats(piece.offsets, form).reshape(end - begin, -1)
+            arrays[f"{module}.weight"][rows_out] = piece.packed().reshape(end - begin, -1)
+            arrays[f"{module}.scales"][rows_out] = _floats(piece.scales, form).reshape(end - begin, -1)
+            arrays[f"{module}.biases"][rows_out] = _floats(piece.offsets, form).reshape(end - begin, -1)
         else:
             dense = _floats(piece.dense() if isinstance(piece, Groups) else piece, form)
             if len(tensor.shape) == 1:
                 arrays[f"{module}.{part}"][:] = dense.reshape(-1)
             else:
-                arrays[f"{module}.{part}"][places] = dense.reshape(end - begin, columns)
+                arrays[f"{module}.{part}"][rows_out] = dense.reshape(end - begin, columns)
         yield (end - begin) * row_bytes
 
 
 def _order(gguf: Gguf, tensor: Tensor) -> NDArray[np.intp] | None:
-    """Where each row goes. llama.cpp keeps the two halves of a rotated pair side by side; MLX keeps them apart."""
+    """Return the new place of each row. llama.cpp stores the halves of a rotated pair side by side, MLX apart."""
     heads = {"attn_q": "attention.head_count", "attn_k": "attention.head_count_kv"}
     name = heads.get(tensor.name.split(".")[2]) if tensor.name.startswith("blk.") else None
     if gguf.architecture != "llama" or name is None or len(tensor.shape) != 2:
         return None
     rows = np.arange(tensor.shape[0])
-    width = tensor.shape[0] // int(gguf.own(name))
+    width = tensor.shape[0] // int(gguf.architecture_field(name))
     inside = rows % width
     return rows - inside + inside % 2 * (width // 2) + inside // 2
 
@@ -152,20 +152,20 @@ def _floats(values: Any, form: Form) -> Any:
 
 
 def _config(gguf: Gguf, form: Form) -> dict[str, Any]:
-    """`config.json`, in the words of transformers."""
-    heads = gguf.own("attention.head_count")
+    """Return `config.json`, as transformers writes it."""
+    heads = gguf.architecture_field("attention.head_count")
     config: dict[str, Any] = {
         "model_type": gguf.architecture,
         "architectures": [ARCHITECTURES[gguf.architecture]],
-        "hidden_size": gguf.own("embedding_length"),
-        "num_hidden_layers": gguf.own("block_count"),
-        "intermediate_size": gguf.own("feed_forward_length"),
+        "hidden_size": gguf.architecture_field("embedding_length"),
+        "num_hidden_layers": gguf.architecture_field("block_count"),
+        "intermediate_size": gguf.architecture_field("feed_forward_length"),
         "num_attention_heads": heads,
-        "num_key_value_heads": gguf.own("attention.head_count_kv", heads),
-        "rms_norm_eps": gguf.own("attention.layer_norm_rms_epsilon"),
+        "num_key_value_heads": gguf.architecture_field("attention.head_count_kv", heads),
+        "rms_norm_eps": gguf.architecture_field("attention.layer_norm_rms_epsilon"),
         "vocab_size": gguf.tensors["token_embd.weight"].shape[0],
-        "rope_theta": gguf.own("rope.freq_base", 10000.0),
-        "max_position_embeddings": gguf.own("context_length"),
+        "rope_theta": gguf.architecture_field("rope.freq_base", 10000.0),
+        "max_position_embeddings": gguf.architecture_field("context_length"),
         "tie_word_embeddings": "output.weight" not in gguf.tensors,
         "bos_token_id": gguf.fields.get("tokenizer.ggml.bos_token_id"),
         "eos_token_id": end_tokens(gguf),
@@ -175,7 +175,7 @@ def _config(gguf: Gguf, form: Form) -> dict[str, Any]:
         "mlp_bias": False,
         "torch_dtype": "float32" if form.floats == "F32" else "bfloat16",
     }
-    width = gguf.own("attention.key_length")
+    width = gguf.architecture_field("attention.key_length")
     if width is not None:
         config["head_dim"] = width
     if form.quantised:
@@ -184,10 +184,10 @@ def _config(gguf: Gguf, form: Form) -> dict[str, Any]:
 
 
 def _quantization(gguf: Gguf, form: Form) -> dict[str, Any]:
-    """Bits for each module: a file such as Q4_K_M has several formats."""
-    made: dict[str, Any] = {"group_size": GROUP, "bits": 4}
+    """Return the bits of each module: a file such as Q4_K_M has several formats."""
+    modules: dict[str, Any] = {"group_size": GROUP, "bits": 4}
     for tensor in gguf.tensors.values():
         bits = _bits(tensor, form)
         if bits not in (None, 4):
-            made[_target(gguf, tensor)[0]] = {"group_size": GROUP, "bits": bits}
-    return made
+            modules[_target(gguf, tensor)[0]] = {"group_size": GROUP, "bits": bits}
+    return modules

@@ -1,4 +1,4 @@
-"""Reading GGUF files: what a file says about its model, and where its tensors are. Only that; nothing is computed."""
+"""A reader of GGUF files: the metadata of the model, and the places of its tensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAGIC = b"GGUF"
 _STRING, _ARRAY = 8, 9
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
-# By the number in the file: the name of a format, the weights in one block and its bytes.
+# By type number: the name of a format, the weights in a block and the bytes of a block.
 FORMATS = {
     0: ("F32", 1, 4),
     1: ("F16", 1, 2),
@@ -33,18 +33,18 @@ FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """One tensor: its rows lie one after the other, in blocks of a format."""
+    """A tensor, stored row by row in blocks of a format."""
 
     name: str
     shape: tuple[int, ...]
     """The outermost dimension first."""
 
     format: str
-    """A name of `FORMATS`, or `type N` for one that is not known here."""
+    """A name of `FORMATS`, or `type N` for an unknown format."""
 
     offset: int
     size: int
-    """Bytes; 0 where the format is not known."""
+    """Bytes; 0 where the format is unknown."""
 
 
 class Gguf:
@@ -75,7 +75,7 @@ class Gguf:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._map.close()
 
     @property
@@ -85,38 +85,38 @@ class Gguf:
 
     @property
     def parameters(self) -> int:
-        """How many weights there are."""
-        return sum(math.prod(one.shape) for one in self.tensors.values())
+        """The number of weights."""
+        return sum(math.prod(tensor.shape) for tensor in self.tensors.values())
 
-    def own(self, name: str, default: Any = None) -> Any:
-        """A field of this architecture: `context_length` is `llama.context_length`, say."""
+    def architecture_field(self, name: str, default: Any = None) -> Any:
+        """Return a field of the architecture: `context_length` is `llama.context_length`, say."""
         return self.fields.get(f"{self.architecture}.{name}", default)
 
     def raw(self, tensor: Tensor, begin: int, end: int) -> bytes:
-        """Some bytes of a tensor."""
+        """Return bytes of a tensor."""
         return self._map[tensor.offset + begin : tensor.offset + end]
 
     def _read(self) -> None:
         if self._map[:4] != _MAGIC:
-            raise WeightsError(f"{self.path} is no GGUF file")
+            raise WeightsError(f"{self.path} is not a GGUF file")
         self._at = 4
         version = self._scalar("I")
         if version not in (2, 3):
-            raise WeightsError(f"{self.path} is GGUF of version {version}; 2 and 3 are read here")
+            raise WeightsError(f"{self.path} is a GGUF file of version {version}; versions 2 and 3 are supported")
         tensors, fields = self._scalar("Q"), self._scalar("Q")
         self.fields: dict[str, Any] = {}
         for _ in range(fields):
             name = self._text()
             self.fields[name] = self._value(self._scalar("I"))
-        described = [self._described() for _ in range(tensors)]
+        descriptions = [self._description() for _ in range(tensors)]
         step = int(self.fields.get("general.alignment", 32))
         begin = -(-self._at // step) * step
-        self.tensors = {one[0]: _tensor(*one, begin) for one in described}
-        end = max((one.offset + one.size for one in self.tensors.values()), default=begin)
+        self.tensors = {description[0]: _tensor(*description, begin) for description in descriptions}
+        end = max((tensor.offset + tensor.size for tensor in self.tensors.values()), default=begin)
         if end > len(self._map):
             raise WeightsError(f"{self.path} is cut off: {len(self._map):,} of {end:,} bytes are there; fetch it again")
 
-    def _described(self) -> tuple[str, tuple[int, ...], int, int]:
+    def _description(self) -> tuple[str, tuple[int, ...], int, int]:
         name = self._text()
         shape = tuple(self._scalar("Q") for _ in range(self._scalar("I")))
         return name, shape[::-1], self._scalar("I"), self._scalar("Q")

@@ -1,4 +1,4 @@
-"""Safetensors files: what is in one, and making one of known shapes, to be filled in place and in any order."""
+"""Safetensors files: reading their headers, and creating files of known shapes that are filled in place."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import numpy as np
 
 from .errors import WeightsError
 
-# By the name in the file. numpy has no BF16; its bits are kept as whole numbers.
+# By the name in the file. numpy has no BF16; its bits are whole numbers here.
 _TYPES: dict[str, Any] = {"F32": np.float32, "BF16": np.uint16, "U32": np.uint32}
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Room for one tensor."""
+    """The place of one tensor."""
 
     name: str
     type: str
@@ -27,18 +27,18 @@ class Slot:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         return math.prod(self.shape) * int(np.dtype(_TYPES[self.type]).itemsize)
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """The tensors of a file by name. `WeightsError` where it is damaged, as far as that can be seen from its header."""
+    """Return the tensors of a file by name. Raises `WeightsError` if the header shows that the file is damaged."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or length > size - 8:
-                raise WeightsError(f"{path} is no safetensors file, or only the beginning of one; get it again")
+                raise WeightsError(f"{path} is not a safetensors file, or only the beginning of one; get it again")
             header = json.loads(file.read(length))
         tensors = {name: tensor for name, tensor in header.items() if name != "__metadata__"}
         end = max((tensor["data_offsets"][1] for tensor in tensors.values() if tensor["dtype"]), default=0)
@@ -58,7 +58,7 @@ def check_weights(folder: Path) -> None:
 
 
 def create(path: Path, slots: Sequence[Slot]) -> dict[str, Any]:
-    """A new file with room for some tensors, and the arrays to write them into. Flush them when they are full."""
+    """Create a file for some tensors. Return the arrays to write them into, which are flushed by the caller."""
     header: dict[str, Any] = {"__metadata__": {"format": "mlx"}}
     at = 0
     for slot in slots:

@@ -91,7 +91,7 @@ def test_models_are_added_listed_and_forgotten(rlm_main: Any, model_file: Path) 
     ("arguments", "said"),
     [
         (("add", "x", "none.gguf"), "there is no file or folder"),
-        (("add", "x", "text.gguf"), "is no GGUF file"),
+        (("add", "x", "text.gguf"), "is not a GGUF file"),
         (("add", "x", "folder"), "is not a model folder"),
         (("add", "x"), "The path of a GGUF file"),
         (("add", "a/b", "text.gguf"), "cannot be a name"),

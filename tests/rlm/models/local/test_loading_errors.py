@@ -51,8 +51,8 @@ def test_a_missing_torch_comes_with_the_command(tmp_path: Path, hide_packages: A
         ("folder", "llamacpp", "llamacpp does not read it; it needs mlx or transformers"),
         ("file", "mxl", "no backend is called 'mxl': choose llamacpp or mlx"),
         ("empty folder", "mlx", "is not a model folder: it has no config.json, tokenizer.json, "),
-        ("text", "llamacpp", "is no GGUF file"),
-        ("text", "mlx", "is no GGUF file"),
+        ("text", "llamacpp", "is not a GGUF file"),
+        ("text", "mlx", "is not a GGUF file"),
         ("empty", "auto", "is empty"),
     ],
 )
@@ -90,8 +90,8 @@ def _weights(header: Any, size: int) -> bytes:
 @pytest.mark.parametrize(
     ("weights", "said"),
     [
-        (b"x", "is no safetensors file, or only the beginning"),
-        (b"", "is no safetensors file, or only the beginning"),
+        (b"x", "is not a safetensors file, or only the beginning"),
+        (b"", "is not a safetensors file, or only the beginning"),
         ((3).to_bytes(8, "little") + b"x{}", "is damaged"),
         (_weights(["a"], 0), "is damaged"),
         (_weights({"a": {"dtype": "F16"}}, 0), "is damaged"),

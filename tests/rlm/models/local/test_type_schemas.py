@@ -90,7 +90,7 @@ def test_fields_that_are_called_like_keywords_stay() -> None:
         (re.Pattern, "Unknown format: regex$"),
         (pydantic.FilePath, "Unknown format: file-path$"),
         (dict[datetime.date, int], r'Unimplemented keys: \["propertyNames"\]$'),
-        (pydantic.Json[int], r"ask for what is in `Json\[...\]` itself"),
+        (pydantic.Json[int], r"ask for the type in `Json\[...\]` itself"),
         (range, "'range'> has no JSON schema"),
         (Annotated[str, Field(pattern=r"^(?!a)\w+$")], "look-around"),
     ],

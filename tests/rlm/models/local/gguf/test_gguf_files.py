@@ -16,7 +16,7 @@ def test_fields_and_tensors_are_read(tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "tiny.gguf")
     with Gguf(path) as gguf:
         assert gguf.architecture == "llama"
-        assert gguf.own("block_count") == 1
+        assert gguf.architecture_field("block_count") == 1
         assert gguf.fields["tokenizer.ggml.tokens"][:2] == ["<|endoftext|>", "<|im_end|>"]
         embedding = gguf.tensors["token_embd.weight"]
         assert embedding.format == "Q8_0"
@@ -42,7 +42,7 @@ def test_hostile_counts_do_not_eat_the_memory(tmp_path: Path) -> None:
 def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "text.gguf"
     path.write_text("Dear reader, this is no model.")
-    with pytest.raises(WeightsError, match="is no GGUF file"):
+    with pytest.raises(WeightsError, match="is not a GGUF file"):
         examine(path)
 
 
