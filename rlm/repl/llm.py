@@ -27,7 +27,7 @@ from .profiles import StandardProfile
 from .replay import RecordedRun
 
 if TYPE_CHECKING:
-    from .config import MainCall
+    from .config import MainCall, RunConfig
 
 STEP, EXTRACTION = "the next step", "the answer, read off"
 READ_OFF = (
@@ -101,6 +101,16 @@ class RunModels:
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
     _told: tuple[int, int] = (0, 0)
     """How much of the conversation has been told: its edition, and how many of its turns."""
+
+    @classmethod
+    def of(
+        cls, config: RunConfig, ledger: Ledger, emit: Emitter, past: RecordedRun | None, profile: StandardProfile
+    ) -> RunModels:
+        """Return the models of a configuration. The main model serves where no other was given."""
+        main = config.main_model
+        sub, extraction = config.sub_model or main, config.extraction_model or main
+        options: dict[str, Any] = {"main_call": config.main_call, "adapter": config.adapter}
+        return cls(main, sub, extraction, ledger, emit, past=past, profile=profile, **options)
 
     async def main(self, conversation: Conversation, iteration: int, settings: Mapping[str, Any]) -> Answer:
         """Ask for the main model's next reply. Raises `OutOfTime` when the run's time is over first."""

@@ -2,7 +2,7 @@
 
 This is the whole loop. What it uses is one module away: `config` (what a run is made with), `profiles` (what the model
 reads), `reply` (what it wrote), `session` (where its code runs), `tools` (what its code calls), `llm` (the models),
-`extraction.fallback` (the outputs of a run that did not submit).
+`extraction` (the outputs of a run that did not submit).
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ from ..events import (
     TiersUsed,
     TriggerFired,
 )
-from ..extraction.fallback import Extraction, extract_fallback
-from ..extraction.prompt import MAX_CHARS, SHORTER
 from ..history import REPLHistory, REPLHistoryEntry
 from ..models.cache import one_run
 from ..models.client import Answer, ModelError
@@ -38,20 +36,18 @@ from ..results import ExecutionResult, Extracted, Failed, FailureCause, Submitte
 from ..signatures import Signature
 from . import event_data
 from .config import RunConfig
+from .extraction import extract_outputs
 from .hints.grounding import Grounding, limit_confidence
 from .hints.rules import CellFacts, hints_for
 from .host_calls import CallLog, current_call
 from .llm import OutOfTime, RunModels
-from .output_checks import failed_check
+from .output_checks import output_check
 from .profiles import Observation, profile_for
 from .replay import RecordedRun
 from .session import ReplSession, helper_source, output_of
 from .tools import REPEATABLE, RESERVED, DepthExceeded, ReplTools
 
 Ending = TypeVar("Ending", bound=Submitted[Any] | Extracted[Any] | Failed)
-
-EXTRACTION_S = 60.0, 600.0
-"""How long one answer of the extraction may take, at least and at most: twice the time of the run, in between."""
 
 
 class RunLoop:
@@ -79,24 +75,14 @@ class RunLoop:
         self.history = REPLHistory()
         self.grounding = Grounding.of(self.inputs)
         self.profile = profile_for(getattr(config.main_model, "constrains", False))
-        self.models = RunModels(
-            config.main_model,
-            config.sub_model or config.main_model,
-            config.extraction_model or config.main_model,
-            self.ledger,
-            self.emit,
-            main_call=config.main_call,
-            adapter=config.adapter,
-            past=past,
-            profile=self.profile,
-        )
+        self.models = RunModels.of(config, self.ledger, self.emit, past, self.profile)
         self.tools = ReplTools(
             config.signature,
             self.ledger,
             self.models,
             child_run=self._run_child if self.ledger.depth < config.depth else None,
             iterations=lambda: len(self.history),
-            check=self._check if config.checks else None,
+            check=output_check(config) if config.checks else None,
             grounding=self.grounding,
         )
         functions = self.tools.functions(config.tools)
@@ -111,9 +97,8 @@ class RunLoop:
             config.guidance,
             known=RESERVED,
         )
-        self.suggestion: str | None = None
-        self.running: tuple[int, str | None, str] | None = None
-        """Number, reasoning and code of the cell that runs."""
+        self.suggestion: str | None = None  # the SUBMIT call that the model was shown last
+        self.running: tuple[int, str | None, str] | None = None  # number, reasoning and code of the present cell
         self.origin = {"parent": parent, "parent_call": current_call.get() if parent else None}
 
     async def run(self) -> ExecutionResult[Any]:
@@ -127,16 +112,16 @@ class RunLoop:
                     result = await self._iterate_until_done()
         except ModelError as error:
             cause = FailureCause("model", error.kind)
-            result = self._failed(f"the model could not be asked ({error.kind}): {error}", cause)
+            result = Failed(f"the model could not be asked ({error.kind}): {error}", cause=cause)
         except sandbox.SandboxError as error:
             cause = FailureCause("sandbox", type(error).__name__)
-            result = self._failed(f"the sandbox could not go on: {error}", cause)
+            result = Failed(f"the sandbox could not go on: {error}", cause=cause)
         except asyncio.CancelledError:
             self.emit(RunInterrupted(self.id))
             raise
         except Exception as error:  # a bug here or in a tool: what was found out is returned all the same
             cause = FailureCause("fault", type(error).__name__)
-            result = self._failed(f"the run broke off: {type(error).__name__}: {error}", cause)
+            result = Failed(f"the run broke off: {type(error).__name__}: {error}", cause=cause)
         result = self._complete(result)
         if self.emit.active:
             if tiers := self.models.tiers.by_signature:
@@ -147,7 +132,7 @@ class RunLoop:
     def partial_result(self) -> Failed:
         """Return what there is of an answer now: the history so far, and outputs that were refused."""
         reason = f"the run has not ended; iterations so far: {len(self.history)}"
-        result = self._complete(self._failed(reason, FailureCause("interrupted")))
+        result = self._complete(Failed(reason, cause=FailureCause("interrupted")))
         if self.running is None:
             return result
         entry = REPLHistoryEntry(*self.running, "[interrupted]", False, tuple(self.calls.timed), printed_chars=0)
@@ -194,8 +179,8 @@ class RunLoop:
         try:
             return await self.models.main(self.conversation, number, settings)
         except ModelError as error:
-            history = list(self.history)
-            if error.kind != "context" or not self.conversation.compact(history, self.session.variables, force=True):
+            compact = self.conversation.compact
+            if error.kind != "context" or not compact(list(self.history), self.session.variables, force=True):
                 raise
             return await self._ask(number)
 
@@ -219,9 +204,9 @@ class RunLoop:
         if self.emit.active:
             self.emit(event_data.variables_changed(self.id, number, changes, variables))
         cell = CellFacts(
-            code=code,
-            output=output,
-            success=result.ok,
+            code,
+            output,
+            result.ok,
             error=None if result.error is None else result.error.message,
             only_value=result.value is not None and not result.text,
             inputs=self.inputs,
@@ -240,28 +225,10 @@ class RunLoop:
     async def _extract(self, reason: FallbackReason) -> ExecutionResult[Any]:
         """Extract the outputs from the history and the live variables."""
         self.emit(TriggerFired(self.id, reason))
-        timeout = min(max(2 * self.config.trigger.max_duration, EXTRACTION_S[0]), EXTRACTION_S[1])
-        extraction = Extraction(
-            self.models.extraction_agent(self.config.signature, self.conversation, timeout),
-            scorer=self.config.scorer,
-            on_attempt=lambda attempt, text: self.emit(event_data.extraction_attempted(self.id, attempt, text)),
-            check=self._check if self.config.checks else None,
-        )
-        seen = await self.session.last_variables()
-        variables = self.profile.evidence(seen, (entry.code for entry in self.history))
-        known = list(self.history), variables, self.inputs
+        variables = await self.session.last_variables()
         await self.session.close()  # host calls of a stopped cell, child runs among them, serve nobody any more
-        for max_chars in (MAX_CHARS, *SHORTER):
-            try:
-                result = await extract_fallback(extraction, self.config.signature, reason, *known, max_chars=max_chars)
-            except ModelError as error:
-                if error.kind == "context" and max_chars != SHORTER[-1]:
-                    continue  # the extraction model may read less than the main one
-                why = f"{reason}; the extraction model could not be asked ({error.kind}): {error}"
-                return self._failed(why, FailureCause("model", error.kind))
-            break
-        if isinstance(result, Failed) and result.partial_outputs is None:
-            result = replace(result, partial_outputs=self.tools.rejected)
+        known = (list(self.history), variables, self.inputs)
+        result = await extract_outputs(self.config, self.models, self.conversation, reason, *known)
         return limit_confidence(result, self.grounding.unread)
 
     async def _run_child(self, signature: str, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -277,16 +244,9 @@ class RunLoop:
             raise RuntimeError(f"the sub-task gave no answer: {result.reason}")
         return child.outputs_to_json(result.outputs)
 
-    async def _check(self, outputs: Mapping[str, Any]) -> str | None:
-        signature = self.config.signature
-        # Defaults of what was not given are checked, too.
-        whole = {**signature.outputs_to_json(signature.check_outputs(outputs)), **outputs}
-        return await failed_check(self.config.checks, whole, self.config.isolation, self.config.pool)
-
-    def _failed(self, reason: str, cause: FailureCause) -> Failed:
-        return Failed(reason, self.tools.rejected, cause=cause)
-
     def _complete(self, result: Ending) -> Ending:
         history, usage = tuple(self.history), self.ledger.usage()
+        if isinstance(result, Failed) and result.partial_outputs is None:
+            result = replace(result, partial_outputs=self.tools.rejected)
         about: dict[str, Any] = {"iterations": len(history), "history": history, "usage": usage, "run_id": self.id}
         return replace(result, **about)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import keyword
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from .coercion import converted
 from .function_docs import plain
 from .hints.grounding import Grounding
 from .llm import RunModels
+from .output_checks import Check
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -45,9 +46,6 @@ REPEATABLE = ("SUBMIT", "validate_json")
 """Functions that ask nobody: when the cells of a run on record run again they are called again."""
 
 _PARALLEL = 16
-
-Check = Callable[[Mapping[str, Any]], Awaitable[str | None]]
-"""Says what is wrong with outputs; None if nothing is."""
 
 ChildRun = Callable[[str, dict[str, Any]], Any]
 

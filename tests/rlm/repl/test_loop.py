@@ -419,7 +419,7 @@ async def test_an_extraction_model_that_never_answers_is_not_waited_for_without_
         async def complete(self, request):
             await asyncio.Event().wait()
 
-    monkeypatch.setattr("rlm.repl.loop.EXTRACTION_S", (0.2, 0.3))
+    monkeypatch.setattr("rlm.repl.extraction.TIMEOUT_S", (0.2, 0.3))
     made = make(["n = len(doc)\nprint(n)"], trigger=FallbackTrigger(max_iterations=1))
     made.extraction.own_engine = Silent(made.extraction.own_engine)
     result = await made.run(doc="four")
