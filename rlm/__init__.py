@@ -11,53 +11,85 @@ if TYPE_CHECKING:
     from .budgets import FallbackTrigger
     from .errors import *  # noqa: F403
     from .interpreter import SandboxInterpreter
-    from .predict import Predict
-    from .results import Extracted, Failed, Submitted
+    from .predict import Predict, SandboxSettings
+    from .predict import Predict as RLM
+    from .results import Evidence, Extracted, Failed, FailureCause, Submitted
+    from .run import Run
+    from .runner import arun_task, run_task
     from .settings import configure
     from .signatures import Signature
+    from .tasks import load as load_task
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "RLM",
     "BatchSummary",
+    "Evidence",
     "Extracted",
     "Failed",
+    "FailureCause",
     "FallbackTrigger",
     "OutlinesAdapter",
     "Predict",
+    "Run",
     "SandboxInterpreter",
+    "SandboxSettings",
     "Signature",
     "Submitted",
     "TwoStepAdapter",
     "__version__",
+    "arun_task",
     "configure",
+    "load_task",
     "open_batch",
     "run_batch",
+    "run_task",
 ]
 __all__ += errors.__all__
 
 # Where each public name lives. `import dspy` takes seconds, so nothing is imported before its name is used.
-_HOME = {
+_MODULES = {
+    "RLM": "predict:Predict",
     "BatchSummary": "batch.summary",
-    "open_batch": "batch.run",
-    "run_batch": "batch.run",
+    "Evidence": "results",
     "Extracted": "results",
     "Failed": "results",
+    "FailureCause": "results",
     "FallbackTrigger": "budgets",
     "OutlinesAdapter": "adapters",
     "Predict": "predict",
+    "Run": "run",
     "SandboxInterpreter": "interpreter",
+    "SandboxSettings": "predict",
     "Signature": "signatures",
     "Submitted": "results",
     "TwoStepAdapter": "adapters",
+    "arun_task": "runner",
     "configure": "settings",
+    "load_task": "tasks:load",
+    "open_batch": "batch.run",
+    "run_batch": "batch.run",
+    "run_task": "runner",
 }
-_PACKAGES = ("adapters", "batch", "calibration", "extraction", "models", "plans", "settings", "telemetry", "traces")
+_PACKAGES = (
+    "adapters",
+    "batch",
+    "calibration",
+    "events",
+    "extraction",
+    "models",
+    "plans",
+    "settings",
+    "telemetry",
+    "traces",
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    if name in _MODULES:
+        module, _, attribute = _MODULES[name].partition(":")
+        return getattr(importlib.import_module(f".{module}", __name__), attribute or name)
     if name in errors.__all__:
         return getattr(errors, name)
     if name in _PACKAGES:

@@ -99,13 +99,12 @@ class RunLoop:
         )
         self.suggestion: str | None = None  # the SUBMIT call that the model was shown last
         self.running: tuple[int, str | None, str] | None = None  # number, reasoning and code of the present cell
-        self.origin = {"parent": parent, "parent_call": current_call.get() if parent else None}
+        self.origin: dict[str, Any] = {"parent": parent, "parent_call": current_call.get() if parent else None}
 
     async def run(self) -> ExecutionResult[Any]:
         """Run to the ending. Whatever happens, the result carries the history, the usage and the id."""
         if self.emit.active:
-            about = (self.id, self.config, self.ledger, self.inputs, self.past)
-            self.emit(event_data.run_started(*about, **self.origin))  # type: ignore[arg-type]
+            self.emit(event_data.run_started(self.id, self.config, self.ledger, self.inputs, self.past, **self.origin))
         try:
             with one_run():
                 async with self.session:
@@ -190,8 +189,7 @@ class RunLoop:
         self.emit(CellStarted(self.id, number, code))
         self.running = number, reasoning, code
         history, before = list(self.history), self.session.variables
-        self.grounding.start_cell(code, self.profile.doubt(code, history, before))
-        unread = self.grounding.unread
+        unread = self.grounding.start_cell(code, self.profile.doubt(code, history, before))
         past = self.recorded[number - 1] if number <= len(self.recorded) else None
         replayed = past is not None and past.output is not None
         timeout = self.config.limits.cell_seconds if replayed else self.ledger.seconds_left()

@@ -31,11 +31,12 @@ class Grounding:
         """Return the state in which nothing was read."""
         return cls(frozenset(long_inputs(inputs)))
 
-    def start_cell(self, code: str, doubt: str | None) -> None:
-        """Note what the code of the next cell reads, and why its values are doubtful."""
+    def start_cell(self, code: str, doubt: str | None) -> frozenset[str]:
+        """Note what the code of the next cell reads, and why its values are doubtful. Return what is unread."""
         if names_read(code, self.unread):
             self.unread = frozenset()
         self.doubt = doubt
+        return self.unread
 
     def objection(self) -> str | None:
         """Return why values cannot be submitted now. A doubt is raised once: submitting again confirms the value."""
