@@ -1,4 +1,4 @@
-"""dspy's `CodeInterpreter` on our sandbox, for `dspy.RLM(..., interpreter_factory=SandboxInterpreter)` and others."""
+"""dspy's `CodeInterpreter` protocol on the sandbox, for `dspy.RLM(..., interpreter_factory=SandboxInterpreter)`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SandboxInterpreter:
         self._final: FinalOutput | None = None
 
     def start(self) -> None:
-        """Take a kernel. Done by the first `execute` if not before."""
+        """Take a kernel, if the first `execute` has not done so."""
         if self._session is None:
             self._offered = set(self.tools)
             self._session = sandbox.Session(
@@ -50,7 +50,7 @@ class SandboxInterpreter:
             )
 
     def execute(self, code: str, variables: dict[str, Any] | None = None) -> Any:
-        """Run code: what it printed, or `FinalOutput` when it called SUBMIT."""
+        """Run code. Return what it printed, or `FinalOutput` if it called SUBMIT."""
         if self._session is not None and not set(self.tools) <= self._offered:
             raise CodeInterpreterError("tools were added after the interpreter was started")
         self.start()
@@ -77,7 +77,7 @@ class SandboxInterpreter:
         return shown or None
 
     def shutdown(self) -> None:
-        """Give the kernel up."""
+        """Give up the kernel."""
         if self._session is not None:
             self._session.close()
             self._session = None

@@ -1,4 +1,4 @@
-"""A run on record, run again from its recording: no model is asked, no tool is called; differences are reported."""
+"""Replay of a recorded run: no model is asked, no tool is called, and differences are reported."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A cell whose output was another one this time."""
+class OutputDifference:
+    """A cell whose output differs from the recorded one."""
 
     iteration: int
     recorded: str
@@ -28,38 +28,38 @@ class Difference:
 
 @dataclass(frozen=True)
 class Replay:
-    """What came of a run that was run again."""
+    """The outcome of a replay."""
 
     result: ExecutionResult[Any]
     iterations: int
-    differences: tuple[Difference, ...]
+    differences: tuple[OutputDifference, ...]
     recorded_ending: str
     recorded_outputs: Any
 
     @property
     def unfinished(self) -> bool:
-        """Whether the recording ends before the run did."""
+        """Whether the record ends before the run did."""
         return self.recorded_ending in ("running", "unfinished")
 
     @property
     def same_ending(self) -> bool:
-        """Whether it ended in the same way, with the same outputs."""
+        """Whether the replay had the same ending with the same outputs."""
         now = self.result.to_dict()
         return self.unfinished or (now["status"], now.get("outputs")) == (self.recorded_ending, self.recorded_outputs)
 
     @property
     def same(self) -> bool:
-        """Whether everything came out as it was recorded."""
+        """Whether ending and outputs of all cells are as recorded."""
         return self.same_ending and not self.differences
 
 
 async def replay(run: RunRecord, task: Task, *, observe: Observer = ignore) -> Replay:
-    """Run a recorded run again. Tools are stand-ins: their answers, too, are on record."""
-    differences: list[Difference] = []
+    """Replay a recorded run. Tools are not called: their answers are on record, too."""
+    differences: list[OutputDifference] = []
 
     def look(event: Event) -> None:
         if isinstance(event, ReplayDiffered):
-            differences.append(Difference(event.iteration, event.recorded, event.now))
+            differences.append(OutputDifference(event.iteration, event.recorded, event.now))
 
     before, result = past(run), run.result() or {}
     # A run of a plan had a share of its task's budget.

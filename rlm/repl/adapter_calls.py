@@ -1,7 +1,7 @@
-"""The main model's next step, and the extraction, through a dspy adapter that somebody has set.
+"""The main model's next step and the extraction, asked through a dspy adapter.
 
-The step's fields are a thought and code; what was said before is dspy's `History`, so that every adapter writes it in
-its own way, and the prompt still only grows.
+The fields of a step are a thought and code. Earlier steps are dspy's `History`, so that every adapter writes them in
+its own way, and the prompt is only appended to.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .reply import read_reply
 async def next_step(
     adapter: Any, lm: Any, conversation: Conversation, system: str, options: Mapping[str, Any]
 ) -> Answer:
-    """The next reply: a thought and a code block, whatever form the adapter asked for. Raises `ModelError`.
+    """Ask for the next reply: a thought and a code block, whatever form the adapter uses. Raise `ModelError`.
 
-    An answer that the adapter cannot read is given as it is: the model is told what is wrong with it.
+    An answer that the adapter cannot parse is returned as it is: the model gets a hint about it.
     """
     from dspy.adapters.types import History
 
@@ -33,7 +33,7 @@ async def next_step(
     said = [(told.text, read_reply(reply.text)) for told, reply in zip(before[::2], before[1::2], strict=True)]
     messages = [{"told": told, "thought": step.reasoning or "", "code": step.code or ""} for told, step in said]
     given = {"history": History(messages=messages), "told": last.text}
-    values, answer = await _asked(_taking_blocks(adapter), lm, _step_signature(system), given, options)
+    values, answer = await _asked(_accepting_blocks(adapter), lm, _step_signature(system), given, options)
     if values is None:
         return answer
     code = str(values["code"] or "").strip()
@@ -43,14 +43,14 @@ async def next_step(
 
 
 async def extracted(adapter: Any, lm: Any, signature: Signature, prompt: str) -> Answer:
-    """The outputs and the notes as JSON text. Raises `ModelError`."""
+    """Ask for the outputs and the notes as JSON text. Raise `ModelError`."""
     from pydantic_core import to_jsonable_python
 
     names = [field.name for field in signature.outputs]
     shown, notes = _free("prompt", names), _free(NOTES.strip("_"), names)
     wanted = _extraction_signature(signature, shown, notes)
     values, answer = await _asked(adapter, lm, wanted, {shown: prompt}, {})
-    # dspy takes a nullable field that it does not find for null: where all are, nothing was read.
+    # dspy reads a nullable field that is missing as null: if all are null, nothing was parsed.
     if values is None or all(values[name] is None for name in names):
         return answer
     outputs = {name: values[name] for name in names} | {NOTES: values[notes]}
@@ -60,7 +60,7 @@ async def extracted(adapter: Any, lm: Any, signature: Signature, prompt: str) ->
 async def _asked(
     adapter: Any, lm: Any, signature: Any, given: dict[str, Any], options: Mapping[str, Any]
 ) -> tuple[dict[str, Any] | None, Answer]:
-    """What the adapter made of it, if it could; and the last answer, with what all calls used together."""
+    """Return the values that the adapter parsed, if it could, and the last answer with the usage of all calls."""
     from dspy.utils.exceptions import AdapterParseError
 
     from ..adapters.call_log import ModelCall, Recording, call_adapter, watch_calls
@@ -81,8 +81,8 @@ async def _asked(
     return values, Answer(record.text, record.truncated, *used, cached=cached, calls=tuple(calls))
 
 
-def _taking_blocks(adapter: Any) -> Any:
-    """The adapter, but a thought and a code block are a step whatever form was asked for: nothing is asked again."""
+def _accepting_blocks(adapter: Any) -> Any:
+    """Return the adapter with a parser that also accepts a thought and a code block, so that nothing is asked again."""
     from dspy.utils.exceptions import AdapterParseError
 
     one = copy.copy(adapter)
@@ -101,7 +101,7 @@ def _taking_blocks(adapter: Any) -> Any:
 
 
 def _free(name: str, taken: Collection[str]) -> str:
-    """The name, or one like it that no output has."""
+    """Return the name, or one like it that no output has."""
     return name if name not in taken else _free(f"{name}_", taken)
 
 

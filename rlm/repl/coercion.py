@@ -1,4 +1,4 @@
-"""Submitted values that JSON has no form for, in the form that the schema has a place for."""
+"""Coercion of submitted values that JSON has no form for, into a form that the schema accepts."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from ..json_values import Path, pointer, replaced
 _MAX_PARTS = 100_000
 
 
-def converted(values: Any, types: Mapping[str, str], schema: Schema) -> Any:
-    """Each value in another form where the schema takes that, and not what came: NaN as null, a midnight as a date.
+def coerce(values: Any, types: Mapping[str, str], schema: Schema) -> Any:
+    """Replace values that the schema refuses by a form that it accepts: NaN by null, a midnight by a date.
 
     `types` says what values were, by JSON pointer. What has no place stays as it is, for the error to name.
     """
-    others = dict(_others(values, types))
-    if not others:
+    replacements = dict(_replacements(values, types))
+    if not replacements:
         return values
     refused = {problem.path for problem in schema.problems(values)}
-    others = {path: other for path, other in others.items() if pointer(path) in refused}
-    if not others:
+    replacements = {path: other for path, other in replacements.items() if pointer(path) in refused}
+    if not replacements:
         return values
-    still = {problem.path for problem in schema.problems(replaced(values, others))}
-    return replaced(values, {path: other for path, other in others.items() if pointer(path) not in still})
+    still = {problem.path for problem in schema.problems(replaced(values, replacements))}
+    return replaced(values, {path: other for path, other in replacements.items() if pointer(path) not in still})
 
 
-def _others(values: Any, types: Mapping[str, str]) -> Iterator[tuple[Path, Any]]:
-    """What could stand for a value, by its path."""
+def _replacements(values: Any, types: Mapping[str, str]) -> Iterator[tuple[Path, Any]]:
+    """Yield replacements of values by their paths."""
     todo: list[tuple[Path, Any]] = [((), values)]
     for _ in range(_MAX_PARTS):
         if not todo:
@@ -48,7 +48,7 @@ def _others(values: Any, types: Mapping[str, str]) -> Iterator[tuple[Path, Any]]
             try:
                 yield path, read(value)
             except (AttributeError, KeyError, OverflowError, StopIteration, TypeError, ValueError):
-                continue  # a class of the cell's own that has that name, or nothing that can be read so
+                continue  # another class of that name, or a value that cannot be read
 
 
 def _duration(seconds: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Host functions as a model reads them: by name, signature and docstring."""
+"""Descriptions of host functions as a model reads them: name, signature, docstring."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sandbox
 
 
 def plain(method: Callable[..., Any], name: str | None = None) -> Callable[..., Any]:
-    """A function of the method's own name and signature, on which marks can be set."""
+    """Return a function with the name and signature of a method, on which attributes can be set."""
     if inspect.iscoroutinefunction(method):
 
         async def call(*args: Any, **kwargs: Any) -> Any:
@@ -22,15 +22,15 @@ def plain(method: Callable[..., Any], name: str | None = None) -> Callable[..., 
         def call(*args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]
             return method(*args, **kwargs)
 
-    doc, signature, shown = _method_told(method.__func__) if inspect.ismethod(method) else _told(method)
+    doc, signature, shown = _method_described(method.__func__) if inspect.ismethod(method) else _described(method)
     call.__name__ = name or method.__name__
     call.__doc__ = doc
     call.__signature__ = signature  # type: ignore[attr-defined]
     return sandbox.describe(call, doc, shown)
 
 
-def _told(function: Callable[..., Any]) -> tuple[str | None, inspect.Signature, str]:
-    """Docstring and signature as a model should read it: annotations as types, where they can be looked up."""
+def _described(function: Callable[..., Any]) -> tuple[str | None, inspect.Signature, str]:
+    """Return docstring and signature as a model should read them: with types in place of quoted annotations."""
     try:
         signature = inspect.signature(function, eval_str=True)
     except (NameError, TypeError, SyntaxError):
@@ -40,8 +40,8 @@ def _told(function: Callable[..., Any]) -> tuple[str | None, inspect.Signature, 
 
 
 @functools.cache
-def _method_told(function: Callable[..., Any]) -> tuple[str | None, inspect.Signature, str]:
-    """The same of a method, which every run has anew; without `self`."""
-    doc, whole, _ = _told(function)
+def _method_described(function: Callable[..., Any]) -> tuple[str | None, inspect.Signature, str]:
+    """As `_described`, for a method: without `self`, and cached, because every run has its own methods."""
+    doc, whole, _ = _described(function)
     signature = whole.replace(parameters=list(whole.parameters.values())[1:])
     return doc, signature, str(signature)

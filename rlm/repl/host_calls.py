@@ -1,4 +1,4 @@
-"""Host calls of a run, on record: what was called and answered, so that cells can run again without asking anyone."""
+"""Recorded host calls of a run, so that cells can be replayed without calling anything."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ from ..text import cut_middle
 from .replay import RecordedCall
 
 current_call: contextvars.ContextVar[int | None] = contextvars.ContextVar("current_call", default=None)
-"""The number of the host call on whose behalf something is done."""
+"""The number of the host call that is being served."""
 
 
 CANCELLED = "Cancelled: the run was stopped before there was an answer"
 
 
 class NotRecorded(Exception):
-    """A cell that runs again made a call that it had not made the first time. Its answer is not known."""
+    """A replayed cell made a host call that it did not make the first time. Its answer is not known."""
 
 
 class CallReplay:
-    """The recorded calls of a cell that runs again.
+    """The recorded host calls of a cell that is replayed.
 
-    `live`: it had not ended, so what is missing is really called. None: the run has gone on since, so nothing is called
-    at all, and nothing told. What was refused then might be accepted by now.
+    `live` true: the cell had not ended, so missing calls are really made. None: the kernel is rebuilt during the run,
+    so nothing is called and no events are emitted; what was refused then might be accepted by now.
     """
 
     def __init__(self, calls: Iterable[RecordedCall], *, live: bool | None = None) -> None:
         self._live = live
-        self.told = live is None
+        self.silent = live is None
         self._answers: dict[tuple[str, str], deque[RecordedCall]] = {}
         for call in calls:
             if live and call.error == CANCELLED:
-                continue  # it was never answered
+                continue  # it has no answer
             self._answers.setdefault((call.name, call.arguments), deque()).append(call)
 
     def take(self, name: str, arguments: str, *, repeatable: bool = False) -> RecordedCall | None:
-        """The next answer to this call; None where the call is to be made. Raises `NotRecorded`."""
+        """Return the next recorded answer to a call; None if the call is to be made. Raise `NotRecorded`."""
         if repeatable and self._live is not None:
             return None
         waiting = self._answers.get((name, arguments))
@@ -63,10 +63,10 @@ class CallReplay:
 
 
 class CallLog:
-    """Wraps host functions: each call is timed, told and kept; in a cell that runs again the record answers."""
+    """Wraps host functions: each call is timed, emitted and recorded; in a replayed cell the record answers."""
 
     def __init__(self, emit: Emitter, repeatable: Collection[str] = ()) -> None:
-        """`repeatable` are functions that ask nobody and change nothing outside: they are simply called again."""
+        """`repeatable` functions have no effect outside of the run: in a replay they are called again."""
         self._emit = emit
         self._repeatable = frozenset(repeatable)
         self._numbers = itertools.count(1)
@@ -76,18 +76,18 @@ class CallLog:
         self.replay: CallReplay | None = None
 
     def begin_cell(self, iteration: int, replay: CallReplay | None = None) -> None:
-        """A new cell: its calls are kept apart from those before."""
+        """Start a new cell, with records of its own."""
         self.iteration, self.timed, self.recorded, self.replay = iteration, [], [], replay
 
     def wrap(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, on record."""
+        """Return the function with its calls recorded."""
 
         @functools.wraps(function)
         async def recorded(*args: Any, **kwargs: Any) -> Any:
             arguments = json.dumps([args, kwargs], sort_keys=True, ensure_ascii=False, default=repr)
-            if self.replay is not None and self.replay.told:
+            if self.replay is not None and self.replay.silent:
                 return await self._answer(name, function, arguments, args, kwargs)
-            number, began, timed, kept = next(self._numbers), time.monotonic(), self.timed, self.recorded
+            number, began, timed, records = next(self._numbers), time.monotonic(), self.timed, self.recorded
             shown = cut_middle(_preview(args, kwargs), 200)
             iteration = self.iteration
             self._emit(CallStarted(self._emit.run_id, number, name, iteration, arguments, shown))
@@ -98,7 +98,7 @@ class CallLog:
                 return answer
             except StopCell:
                 raise
-            except SystemExit as ended:  # a tool ends itself, not whoever called it
+            except SystemExit as ended:  # `sys.exit` in a tool ends the call, not the run
                 error = f"SystemExit: {ended.code}"
                 raise RuntimeError(f"{name}() ended itself with sys.exit({ended.code!r})") from None
             except asyncio.CancelledError:
@@ -110,7 +110,7 @@ class CallLog:
             finally:
                 seconds = time.monotonic() - began
                 timed.append(CallRecord(name, seconds, error))
-                kept.append(RecordedCall(name, arguments, answer, error))
+                records.append(RecordedCall(name, arguments, answer, error))
                 text = json.dumps(answer, ensure_ascii=False, default=repr) if self._emit.active and not error else None
                 self._emit(CallEnded(self._emit.run_id, number, name, iteration, seconds, error, text))
 
@@ -127,7 +127,7 @@ class CallLog:
         if inspect.iscoroutinefunction(function):
             answer = await function(*args, **kwargs)
         else:
-            # A tool may take its time, and other runs go on in this event loop.
+            # A tool may be slow, and other runs share this event loop.
             context = contextvars.copy_context()
             answer = await threaded(lambda: context.run(function, *args, **kwargs))
             answer = await answer if inspect.isawaitable(answer) else answer
@@ -135,7 +135,7 @@ class CallLog:
 
 
 def _plain(name: str, answer: Any) -> Any:
-    """What a function returned, as JSON carries it: a date as text, a model as a dict. So it is sent, and on record."""
+    """Return the answer of a function as plain JSON, as it is sent and recorded: a date as text, a model as a dict."""
     try:
         return to_jsonable_python(answer)
     except (ValueError, RecursionError) as error:
@@ -143,7 +143,7 @@ def _plain(name: str, answer: Any) -> Any:
 
 
 def _raised(error: str) -> Exception:
-    """The exception of a recorded call: the same name and message, which is all that the kernel sees of one."""
+    """Return the exception of a recorded call: its name and message, which is all that the kernel sees."""
     name, _, message = error.partition(": ")
     kind: type[Exception] = type(name if name.isidentifier() else "HostError", (Exception,), {})
     return kind(message)

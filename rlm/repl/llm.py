@@ -51,7 +51,7 @@ async def exclude_waiting(limit: asyncio.Timeout) -> AsyncIterator[None]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two models are the same weights in memory."""
+    """Return whether two models are the same weights in memory."""
     return getattr(one, "local", one) is getattr(other, "local", other)
 
 
@@ -134,7 +134,7 @@ class RunModels:
                         return await self.main_call(conversation, settings, adapter)
                     return await next_reply(self.main_model, conversation, adapter=adapter, **settings)
             except TimeoutError:
-                if not limit.expired():  # somebody else's: the run has time, and would ask again for ever
+                if not limit.expired():  # a timeout elsewhere: the run has time left, and would ask again for ever
                     raise
                 raise OutOfTime from None
 
@@ -142,17 +142,17 @@ class RunModels:
         return await self.asked(reply_of(), self.main_model, turns[kept:], **about)
 
     async def sub(self, prompt: str, *, main: bool = False, iteration: int = 0) -> Answer:
-        """A question from inside the REPL, to the smaller model or to the main one."""
+        """Answer a question of the code, by the sub model or by the main one."""
         model = self.main_model if main else self.sub_model
         turns = [("user", prompt)]
         return await self.asked(ask(model, turns), model, turns, role="sub", iteration=iteration)
 
     async def typed(self, prompt: str, output_type: Any, *, main: bool = False, iteration: int = 0) -> Any:
-        """A typed value from inside the REPL. Each further call that it takes is counted, too."""
+        """Return a typed value for the code. Each further call that it takes is counted, too."""
         from ..adapters.typed_query import ask_typed
 
         model = self.main_model if main else self.sub_model
-        with self._watched("sub", iteration):
+        with self._count_adapter_calls("sub", iteration):
             return (await ask_typed(model, prompt, output_type, adapter=self.adapter, counts=self.tiers)).value
 
     async def extraction(
@@ -162,9 +162,9 @@ class RunModels:
         conversation: Conversation | None = None,
         schema: Mapping[str, Any] | None = None,
     ) -> Answer:
-        """An answer of the model that extracts: held to the schema where it can be, by the adapter if one was set.
+        """Ask the extraction model: constrained to the schema where it can be, or through the adapter.
 
-        With a `conversation`, the main model is asked at its end, if it is the one that extracts.
+        With a `conversation`, a main model that also extracts is asked at its end.
         """
         from ..extraction.errors import ExtractionError
 
@@ -172,23 +172,23 @@ class RunModels:
         if getattr(model, "constrains", False):
             from ..adapters.typed_query import ask_typed
 
-            told: list[Answer] = []
+            answers: list[Answer] = []
             schema = schema or extraction_schema(signature)
             try:
-                with self._watched("extraction", None, told):
+                with self._count_adapter_calls("extraction", None, answers):
                     if conversation is not None and _same(model, self.main_model):
                         return await self._read_off(conversation, schema)
                     asked = {"adapter": self.adapter, "counts": self.tiers, "max_attempts": 1}
                     answer = await ask_typed(model, prompt, schema, **asked)
                 return Answer(json.dumps(answer.value, ensure_ascii=False))
             except ExtractionError:
-                return told[-1] if told else Answer("")
+                return answers[-1] if answers else Answer("")
         turns = [("user", prompt)]
         if self.adapter is None:
             return await self.asked(ask(model, turns), model, turns, role="extraction")
         from .adapter_calls import extracted
 
-        with self._watched("extraction", None):
+        with self._count_adapter_calls("extraction", None):
             return await extracted(self.adapter, model, signature, prompt)
 
     def extraction_agent(
@@ -219,27 +219,27 @@ class RunModels:
         turns = [*before, (last[0], f"{last[1]}\n\n{READ_OFF.format(wanted=wanted)}")]
         record = Recording()
         answer = await call_constrained("tier3", self.main_model, turns, schema, conversation.system, {}, record)
-        self._count_held(EXTRACTION, record.seconds, answer, success=not answer.truncated)
+        self._count_constrained(EXTRACTION, record.seconds, answer, success=not answer.truncated)
         return answer
 
     def count_step(self, answer: Answer, seconds: float, *, success: bool) -> None:
         """Count a reply of the main model among the tiers: whether there was code in it."""
         if self.profile.constrained:
-            self._count_held(STEP, seconds, answer, success=success)
+            self._count_constrained(STEP, seconds, answer, success=success)
             return
         from ..adapters.call_log import Recording
 
         tries = Recording([call for call in answer.calls if call.step.startswith(("tier", "retry"))]).by_tier()
         model, last = str(self.main_model.model), len(tries)
-        for place, (tier, calls) in enumerate(tries.items(), 1):  # the adapter has counted them, too
+        for place, (tier, calls) in enumerate(tries.items(), 1):  # the adapter counts them in its own metrics, too
             used: dict[str, Any] = {"seconds": calls.seconds, "tokens_in": calls.tokens_in}
             used["tokens_out"] = calls.tokens_out
             self.tiers.record(STEP, model, tier, success=success and place == last, **used)
         if tries and not success:
             self.tiers.record_unanswered(STEP, model)
 
-    def _count_held(self, label: str, seconds: float, answer: Answer, *, success: bool) -> None:
-        """Count an answer of a main model that was held to it."""
+    def _count_constrained(self, label: str, seconds: float, answer: Answer, *, success: bool) -> None:
+        """Count an answer of a main model that was constrained."""
         used, model = {"tokens_in": answer.tokens_in, "tokens_out": answer.tokens_out}, str(self.main_model.model)
         for metrics in (getattr(self.adapter, "metrics", None), self.tiers):
             if isinstance(metrics, TierMetrics):
@@ -250,8 +250,10 @@ class RunModels:
                     metrics.record_unanswered(label, model)
 
     @contextlib.contextmanager
-    def _watched(self, role: str, iteration: int | None, told: list[Answer] | None = None) -> Iterator[None]:
-        """Calls that adapters make inside are counted and told as all others are. The first one was paid for before."""
+    def _count_adapter_calls(
+        self, role: str, iteration: int | None, answers: list[Answer] | None = None
+    ) -> Iterator[None]:
+        """Count and emit the calls that adapters make inside. The first one was reserved before."""
         from ..adapters.call_log import ModelCall, watch_calls
 
         calls, began = itertools.count(), time.monotonic()
@@ -276,13 +278,13 @@ class RunModels:
             about_call = about(call.step, call.model)
             self.emit(ModelAsked(self.emit.run_id, number, **about_call, system=system, turns=turns))
             self._answered(number, role, iteration, answer, call.seconds)
-            if told is not None:
-                told.append(answer)
+            if answers is not None:
+                answers.append(answer)
 
         try:
             with watch_calls(after, before=before):
                 yield
-        except ModelError as error:  # what was sent is not known; that it failed is
+        except ModelError as error:  # the request is not known, but that it failed
             number = next(self._numbers)
             name = str(getattr(asked, "model", asked))
             self.emit(ModelAsked(self.emit.run_id, number, **about("", name), system=None, turns=[]))
@@ -292,9 +294,9 @@ class RunModels:
     async def asked(
         self, answering: Awaitable[Answer], model: Any, turns: Sequence[tuple[str, str]], **about: Any
     ) -> Answer:
-        """What a model that is being asked answers: counted, and told. `about` has the role of it."""
+        """Await an answer; count it and emit its events. `about` has the role of the call."""
         number, began = next(self._numbers), time.monotonic()
-        call = current_call.get() if about["role"] == "sub" else None  # a child run is asked inside its parent's call
+        call = current_call.get() if about["role"] == "sub" else None  # child runs are asked inside a call
         about = {"iteration": None, "retained": 0, "system": None, "call": call, **about}
         name = str(getattr(model, "model", model))
         self.emit(ModelAsked(self.emit.run_id, number, **about, model=name, turns=turns))
@@ -303,19 +305,19 @@ class RunModels:
         except (ModelError, OutOfTime) as error:
             self._failed(number, about["role"], error, began)
             raise
-        self._excuse(answer, about["role"])
+        self._exclude_wait(answer, about["role"])
         self._answered(number, about["role"], about["iteration"], answer, time.monotonic() - began)
         return answer
 
     def _failed(self, number: int, role: str, error: ModelError | OutOfTime, began: float) -> None:
-        """Tell of a question that was not answered."""
-        self._excuse(error, role)
+        """Emit a call that failed."""
+        self._exclude_wait(error, role)
         kind = error.kind if isinstance(error, ModelError) else "out of time"
         seconds = time.monotonic() - began
         self.emit(ModelFailed(self.emit.run_id, number, role, kind, str(error), seconds))
 
     def _answered(self, number: int, role: str, iteration: int | None, answer: Answer, seconds: float) -> None:
-        """Count what an answer used, and tell of it."""
+        """Count the usage of an answer, and emit it."""
         for one in answer.calls or (answer,):
             self.ledger.record_usage(one.tokens_in, one.tokens_out, one.cost_usd, cached=one.cached)
         self.emit(
@@ -334,8 +336,8 @@ class RunModels:
             )
         )
 
-    def _excuse(self, outcome: Any, role: str) -> None:
-        """Leave out of the clock how long a busy model was waited for; in a cell, where others go on, it runs on."""
+    def _exclude_wait(self, outcome: Any, role: str) -> None:
+        """Exclude the wait for a busy model from the time of the run; not in a cell, where other calls go on."""
         waited = getattr(outcome, "waited", 0.0)
         if waited and role != "sub":
             self.ledger.excuse(waited)

@@ -1,6 +1,6 @@
-"""The parts of a model's reply, in the order in which they were written: prose, thoughts and fenced blocks.
+"""Markdown as models write it: a reply as prose, thoughts and fenced blocks, in order.
 
-Every search here takes time that grows with the length of the reply, whatever is in it.
+Every search takes time linear in the length of the reply, whatever is in it.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Literal
 
 from .hints.code_facts import tree_of
 
-# A thought, or a fence at the start of a line. Behind a thought is as good as the start of a line; since there may be
-# many in one line, none of them looks at all of it.
+# A thought, or a fence at the start of a line or right after a thought. There may be many in one line, so the part
+# that is matched after a fence is bounded.
 _OPENING = re.compile(
     r"<think(?:ing)?>|(?:^|(?<=</think>)|(?<=</thinking>))[ \t]*(`{3,}|~{3,})([^\n]{0,1000})",
     re.IGNORECASE | re.MULTILINE,
 )
 _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>|\Z", re.IGNORECASE)
 _CLOSING = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*(?:$|(?=<think(?:ing)?>))", re.IGNORECASE | re.MULTILINE)
-# What may hold a fence, or a quote, that means nothing: comments and strings. A string that never ends runs to the end.
+# Comments and strings, in which fences and quotes mean nothing. A string without an end runs to the end of the text.
 _LEXED = re.compile(
     r"""
       \#[^\n]*
@@ -31,29 +31,29 @@ _LEXED = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE | re.DOTALL | re.MULTILINE,
 )
-_LOOKS_AHEAD = 8  # how many blocks of a reply may look in vain for a later end
+_LOOKS_AHEAD = 8  # how many blocks of a reply may search in vain for a later end
 _LABEL = re.compile(r"[\w+#.-]*")
 _PYTHON = re.compile(r"i?py(?:thon)?[\d.]*|repl|tool_code")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of a reply."""
+    """A part of a reply."""
 
     kind: Literal["prose", "thought", "block"]
     text: str
-    """A block's is what is between its fences, at the margin."""
+    """The text; of a block, what is between its fences, dedented."""
     label: str = ""
-    """What a block says it is written in: one word in lower case, or nothing."""
+    """The language label of a block in lower case; empty without one."""
 
 
 def is_python(label: str) -> bool:
-    """Whether a block's label says that it is Python."""
+    """Return whether a block's label means Python."""
     return _PYTHON.fullmatch(label) is not None
 
 
 def parts_of(text: str) -> list[Part]:
-    """Take a reply apart. A fence in a thought opens no block, and a thought in a block is a part of the block."""
+    """Split a reply into parts. A fence in a thought opens no block; a thought in a block is part of the block."""
     parts: list[Part] = []
     at = look = 0
     ahead = _LOOKS_AHEAD
@@ -79,7 +79,7 @@ def parts_of(text: str) -> list[Part]:
 
 
 def _on_one_line(fence: str, info: str) -> Part | None:
-    """A whole block of Python on one line, which says that it is one."""
+    """Return a whole block on one line, if its label means Python."""
     inside = info.strip()
     if not inside.endswith(fence):
         return None
@@ -88,10 +88,10 @@ def _on_one_line(fence: str, info: str) -> Part | None:
 
 
 def _block(text: str, start: int, fence: str, may_look: bool) -> tuple[str, int, bool]:
-    """What is in a block, where it ends, and whether a later end was looked for in vain.
+    """Return the content of a block, its end, and whether a later end was searched for in vain.
 
-    It ends at its first closing fence, unless that one is in a string: then at the first that is not, if what is before
-    it compiles.
+    A block ends at its first closing fence. If that one is in a string, it ends at the first one that is not, provided
+    that the code before it compiles.
     """
     closed = next((one for one in _CLOSING.finditer(text, start) if one.group(1) == fence), None)
     if closed is None:
@@ -114,13 +114,13 @@ def _label(info: str) -> str:
 
 
 def _dedented(code: str) -> str:
-    """A block that was indented as a whole, as in a list, is taken back to the margin. A fence at its end goes."""
+    """Dedent a block that is indented as a whole, as in a list, and drop a fence at its end."""
     code = code.rstrip()
     for tick in "`~":
         without = code.rstrip(tick)
         if len(code) - len(without) >= 3:
             code = without.rstrip()
             break
-    lines = code.split("\n")  # and at nothing else that Unicode calls a line's end: it may be in a string
+    lines = code.split("\n")  # not `splitlines`: other line ends of Unicode may be in a string
     by = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
     return "\n".join(line[by:] for line in lines)

@@ -1,4 +1,4 @@
-"""A model's reply, taken apart: its reasoning, its code, and what the model should be told about how it wrote them."""
+"""Parsing of a model's reply: its reasoning, its code, and hints about how it was written."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from .hints.code_facts import nodes_of, tree_of
 from .markdown import Part, is_python, parts_of
 
-# Blocks under these labels are not code to run: what a model shows, or what it makes up.
+# Blocks with these labels are not code to run: a model shows something, or makes it up.
 _SHOWN = re.compile(
     r"(?:tool_)?outputs?|results?|observations?|text|txt|plaintext|console|stdout|stderr|logs?|json|yaml|markdown|md|html"
     r"|csv|xml"
 )
-# Nor are those in another language.
+# Blocks in other languages.
 _OTHER = re.compile(
     r"bash|sh|shell|shell-?session|zsh|fish|powershell|ps1|cmd|bat|batch|terminal|js|javascript|jsx|ts|typescript|tsx|node"
     r"|sql|mysql|postgresql|sqlite|c|h|cpp|c\+\+|c#|cs|csharp|f#|rust|rs|go|golang|java|kotlin|scala|swift|ruby|rb|perl"
     r"|php|lua|r|julia|matlab|haskell|ocaml|lisp|scheme|clojure|elixir|erlang|dart|css|scss|toml|ini|diff|dockerfile"
     r"|makefile|graphql|latex|tex|mermaid|regex"
 )
-# A line that says what the code printed: as a heading with a colon, or in a sentence.
+# A line that claims what the code printed: a heading with a colon, or a sentence.
 _HEADING = re.compile(
     r"(?:(?:the|your|its|expected|sample|example|actual|real|printed|repl|console|terminal|program|execution|code|cell)"
     r"[ \t]+){0,3}(?:(?P<result>results?)|outputs?|stdout|stderr|observations?|out[ \t]?\[\d+\])[^\w:]*:(?P<said>.*)",
@@ -76,20 +76,20 @@ class Reply:
 
 @dataclass(slots=True)
 class _Found:
-    """What was found in the parts of a reply, up to the first thing that the model made up."""
+    """The parts of a reply, sorted, up to the first output that the model made up."""
 
     code: list[str] = field(default_factory=list)
     doubtful: list[str] = field(default_factory=list)
-    """Blocks that may be code, but neither say so nor do anything. The first is the code where there is no other."""
+    """Blocks that may be code, without a label or an effect. The first one is the code if there is no other."""
     prints: bool = False
-    """Whether one of those is meant to print something: an output may be made up for it."""
+    """Whether one of those prints something: the model may make up an output for it."""
     skipped: list[str] = field(default_factory=list)
     prose: list[str] = field(default_factory=list)
     invented: bool = False
 
 
 def read_reply(text: str) -> Reply:
-    """Find the code in a reply. A reply without any is a step too: it says what was missing."""
+    """Find the code in a reply. For a reply without code, the hints say what is missing."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")  # as Python itself reads them
     parts = parts_of(text)
     thoughts = [part.text for part in parts if part.kind == "thought"]
@@ -101,7 +101,7 @@ def read_reply(text: str) -> Reply:
     if not found.code and found.doubtful:
         found.code.append(found.doubtful.pop(0))
     not_run = [*found.skipped, *found.doubtful]
-    hints = (NOT_RUN.format(_named(not_run)),) if not_run else ()
+    hints = (NOT_RUN.format(_summarize(not_run)),) if not_run else ()
     reasoning = _joined([*thoughts, "".join(found.prose).strip()])
     if not found.code:
         in_words = any(_SUBMIT.search(one) for one in (rest, *(block.text for block in blocks)))
@@ -125,14 +125,14 @@ def _found_in(parts: list[Part]) -> _Found:
 
 
 def _take_block(found: _Found, block: Part) -> bool:
-    """Put a block where it belongs. True if it is an output that the model made up."""
+    """Sort a block. Return whether it is an output that the model made up."""
     if is_python(block.label):
         found.code.append(block.text)
     elif _OTHER.fullmatch(block.label):
         found.skipped.append(block.text)
     elif _SHOWN.fullmatch(block.label):
         return bool(found.code)
-    elif _does_something(block.text):
+    elif _has_effect(block.text):
         found.code.append(block.text)
     elif found.code:
         return True
@@ -143,7 +143,7 @@ def _take_block(found: _Found, block: Part) -> bool:
 
 
 def _claimed_output(prose: str) -> int | None:
-    """Where the first line is that says what the code printed."""
+    """Return the position of the first line that claims what the code printed."""
     at = 0
     for line in prose.split("\n"):
         begin = _NO_WORD.match(line)
@@ -162,26 +162,26 @@ def _claimed_output(prose: str) -> int | None:
 
 
 def _is_prose(said: str) -> bool:
-    """Whether the words go on as a sentence, and are no value."""
+    """Return whether the words are a sentence, not a value."""
     going_on = said[:1].islower() or said.endswith((".", ":"))
     return going_on and len(said.split()) >= 3 and _DATA.search(said) is None
 
 
 def _bare_code(text: str, rest: str, blocks: list[Part]) -> str | None:
-    """The whole reply, if it is Python that does something and not a sentence that happens to parse."""
+    """Return the whole reply if it is Python with an effect, not a sentence that happens to parse."""
     whole = text.strip()
-    if (not blocks or _may_be_in_a_string(whole)) and _does_something(whole):
+    if (not blocks or _may_be_in_a_string(whole)) and _has_effect(whole):
         return whole
-    return rest.strip() if not blocks and _does_something(rest.strip()) else None
+    return rest.strip() if not blocks and _has_effect(rest.strip()) else None
 
 
 def _may_be_in_a_string(whole: str) -> bool:
-    """Whether fences can be part of code. One of backticks is only in a long string; one of tildes may be operators."""
+    """Return whether fences can be part of code: backticks only in a long string; tildes may be operators."""
     return "~~~" not in whole and any(mark in whole for mark in ('"""', "'''", "\\\n"))
 
 
-def _does_something(code: str) -> bool:
-    """Whether it is Python, and more than names and values: those are what an output looks like."""
+def _has_effect(code: str) -> bool:
+    """Return whether it is Python, and more than names and values, which is what an output looks like."""
     if tree_of(code) is None:
         return False
     return any(
@@ -194,8 +194,8 @@ def _hints_on(code: str) -> tuple[str, ...]:
     return (PRINTED_SUBMIT,) if _PRINTED_SUBMIT.search(code) else ()
 
 
-def _named(blocks: list[str]) -> str:
-    """The blocks by how the first of them begins."""
+def _summarize(blocks: list[str]) -> str:
+    """Name the blocks by the beginning of the first one."""
     line = blocks[0].strip().split("\n")[0]
     more = len(blocks) - 1
     return f"`{line[:60]}`" + (f" (and {more} more)" if more else "")

@@ -26,12 +26,12 @@ NOT_AGAIN = (
 )
 _LEAST_S = 0.05
 _SEEN_S = 3.0
-"""How long the last look at the variables may take. The kernel itself stops looking after two seconds."""
+"""How long reading the variables at the end may take. The kernel itself stops after two seconds."""
 
 
 @functools.cache
 def helper_source() -> str:
-    """The source of the text helpers, for the kernel and for the prompt."""
+    """Return the source of the helper functions, for the kernel and for the prompt."""
     return files(__package__).joinpath("kernel_helpers.py").read_text(encoding="utf-8")
 
 
@@ -78,16 +78,16 @@ class ReplSession:
         self.changes = VariableChanges()
 
     async def __aenter__(self) -> ReplSession:
-        """Begin to open the session: the model can be asked meanwhile. Whoever wants to run a cell waits for it."""
+        """Begin to open the session. The model can be asked meanwhile; the first cell waits for it."""
         self._opening = asyncio.ensure_future(AsyncSession(**self._options).__aenter__())
-        await asyncio.sleep(0)  # a kernel that waits in the pool is taken, and sent its inputs, right now
+        await asyncio.sleep(0)  # take a kernel from the pool and send its inputs right now
         return self
 
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
     async def close(self) -> None:
-        """End the kernel, and what its code has asked for. What was seen of its variables stays."""
+        """End the kernel and cancel its host calls. The variables as they were last seen stay."""
         if self._session is None and self._opening is not None:
             self._opening.cancel()
             await asyncio.wait([self._opening])
@@ -105,18 +105,18 @@ class ReplSession:
     async def run(
         self, code: str, timeout: float, iteration: int, past: RecordedIteration | None = None
     ) -> tuple[CellResult, tuple[str, ...]]:
-        """Run a cell: its result, and what the model must be told about the kernel. Its calls are in the log.
+        """Run a cell. Return its result, and hints about the kernel. Its host calls are in the call log.
 
-        With its `past`, the cell runs again: calls that were answered then have the same answers now.
+        With `past`, the cell is replayed: host calls that were answered then get the same answers.
         """
         until = time.monotonic() + timeout
-        session, remarks = await self._living(until)
+        session, remarks = await self._live_session(until)
         again = None if past is None else CallReplay(past.calls, live=past.output is None)
         self._log.begin_cell(iteration, again)
         result = await session.run(code, timeout=max(_LEAST_S, until - time.monotonic()), variables=True)
         if session.alive:
             self._cells.append((code, tuple(self._log.recorded), result.ok))
-            self._look(result.variables)
+            self._update_variables(result.variables)
         else:
             self.changes = VariableChanges()
             remarks += (
@@ -125,18 +125,18 @@ class ReplSession:
         return result, remarks
 
     async def last_variables(self) -> dict[str, Variable]:
-        """The variables as they are now, with longer values than cells bring along; or else as they were last seen."""
+        """Return the variables as they are now, with longer values than after a cell; or as they were last seen."""
         if (session := await self._opened()).alive:
-            # A thread that a cell has left behind may keep the kernel busy: what is known is enough then.
+            # A thread that a cell left behind may keep the kernel busy: then the last known variables serve.
             with contextlib.suppress(sandbox.SandboxError, TimeoutError):
                 async with asyncio.timeout(_SEEN_S):
                     self.variables = {**self.variables, **await session.variables()}
         return self.variables
 
-    def _look(self, now: dict[str, Variable] | None) -> None:
-        """See what the cell did to the variables."""
+    def _update_variables(self, now: dict[str, Variable] | None) -> None:
+        """Compare the variables with those before the cell."""
         if now is None:
-            return  # what was seen last has to do
+            return  # keep the variables as they were last seen
         before = self.variables
         self.changes = VariableChanges(
             added=tuple(name for name in now if name not in before and name not in self._given),
@@ -145,11 +145,11 @@ class ReplSession:
         )
         self.variables = now
 
-    async def _living(self, until: float) -> tuple[AsyncSession, tuple[str, ...]]:
-        """The session; a new one in place of a dead one, and what the model must be told about that.
+    async def _live_session(self, until: float) -> tuple[AsyncSession, tuple[str, ...]]:
+        """Return the session, or a new one in place of a dead one, and hints about that.
 
-        In a new one the recorded cells run again, with their recorded answers: no model is asked. The clock goes on:
-        what the cells need is time of the run's.
+        In a new session the recorded cells run again with their recorded answers: no model is asked. That takes time of
+        the run.
         """
         session = await self._opened()
         if session.alive:

@@ -1,4 +1,4 @@
-"""A coroutine run to its end from code that is not asynchronous, and Ctrl-C meanwhile."""
+"""Running a coroutine from synchronous code, with Ctrl-C."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 
-class _Kept:
-    """The main thread's event loop, kept from one run to the next: one that was made anew would cost a quick cell.
+class _ReusedLoop:
+    """The event loop of the main thread, reused from run to run: making one takes as long as a quick cell.
 
-    A loop in which tasks were left, or that was interrupted, is closed, as after `asyncio.run`. What else a tool leaves
-    in a loop stays there: timers, threads of its executor.
+    A loop in which tasks are left, or that was interrupted, is closed, as after `asyncio.run`. Timers and executor
+    threads that a tool leaves in the loop stay there.
     """
 
     def __init__(self) -> None:
@@ -26,13 +26,13 @@ class _Kept:
         os.register_at_fork(after_in_child=self._forked)
 
     def run(self, work: Callable[[], Any]) -> Any:
-        """As `asyncio.run`."""
+        """Run as `asyncio.run` does."""
         runner = self._runner = self._open()
         results: list[Any] = []
         errors: list[Exception] = []
 
         async def caught() -> None:
-            # Nothing of it stays in the task: the runner, looking at its signals, has the task write itself down.
+            # `asyncio.Runner` calls `repr(task)`; keep the result out of it.
             try:
                 results.append(await work())
             except Exception as error:
@@ -48,7 +48,7 @@ class _Kept:
         return results[0]
 
     def close(self) -> None:
-        """Cancel what is left in the loop, and close it."""
+        """Cancel the tasks that are left in the loop, and close it."""
         runner, self._runner = self._runner, None
         if runner is not None:
             runner.close()
@@ -57,30 +57,30 @@ class _Kept:
         if self._runner is not None and not self._runner.get_loop().is_closed():
             return self._runner
         runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
-        contextvars.Context().run(runner.get_loop)  # it keeps the context in which it was made
+        contextvars.Context().run(runner.get_loop)  # the loop keeps the context in which it is made
         return runner
 
     def _at_exit(self) -> None:
-        """Close the loop and nothing more: no thread can be started any longer to wait for others."""
+        """Close the loop only: at exit no thread can be started to wait for others."""
         if self._runner is not None:
             self._runner.get_loop().close()
 
     def _forked(self) -> None:
-        """In a forked child: what the loop waits with is the parent's, and closing it would be felt there."""
+        """After a fork: the selector of the loop belongs to the parent, which would notice its closing."""
         if self._runner is not None:
             self._parents.append(self._runner)
             self._runner = None
 
 
-_kept = _Kept()
+_reused_loop = _ReusedLoop()
 
 
 def run_sync(work: Callable[[], Any]) -> Any:
-    """Run a coroutine function to its end from code that is not asynchronous, also where a loop is running already."""
+    """Run a coroutine function from synchronous code, also where an event loop is running already."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return _kept.run(work) if threading.current_thread() is threading.main_thread() else asyncio.run(work())
+        return _reused_loop.run(work) if threading.current_thread() is threading.main_thread() else asyncio.run(work())
     running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
 
     async def interruptible() -> Any:
@@ -94,9 +94,9 @@ def run_sync(work: Callable[[], Any]) -> Any:
         result = executor.submit(context.run, lambda: asyncio.run(interruptible()))
         try:
             while not wait([result], timeout=0.2).done:
-                pass  # a signal that came to another thread is heard when this one wakes up
+                pass  # Python handles signals when this thread wakes up
             return result.result()
-        except KeyboardInterrupt:  # it interrupts this thread, which only waits
+        except KeyboardInterrupt:  # interrupts this thread, which only waits
             for loop, task in running:
                 loop.call_soon_threadsafe(task.cancel)
             raise

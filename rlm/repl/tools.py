@@ -18,7 +18,7 @@ from ..budgets import Ledger
 from ..extraction.feedback import REJECTED, read_value, refusal
 from ..extraction.schema import Schema
 from ..signatures import InvalidOutputs, Signature, SignatureError
-from .coercion import converted
+from .coercion import coerce
 from .function_docs import plain
 from .hints.grounding import Grounding
 from .llm import RunModels
@@ -43,7 +43,7 @@ RESERVED = frozenset(
     ]
 )
 REPEATABLE = ("SUBMIT", "validate_json")
-"""Functions that ask nobody: when the cells of a run on record run again they are called again."""
+"""Functions without an effect outside of the run: replayed cells call them again."""
 
 _PARALLEL = 16
 
@@ -60,7 +60,7 @@ class DepthExceeded(Exception):
 
 @dataclass(slots=True)
 class ReplTools:
-    """What one run offers to its code, and what came of it."""
+    """The functions of one run, and the outputs that it submitted."""
 
     signature: Signature
     ledger: Ledger
@@ -81,7 +81,7 @@ class ReplTools:
     _errors: dict[int, str] | None = None
 
     def functions(self, own: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
-        """All functions by name, the caller's own among them."""
+        """Return all functions by name, the caller's own among them."""
         tools = {
             "SUBMIT": sandbox.with_types(plain(self.submit, "SUBMIT")),
             "llm_query": plain(self.llm_query),
@@ -105,7 +105,7 @@ class ReplTools:
             names = ", ".join(f"{field.name}=..." for field in self.signature.outputs)
             problem: str | None = f"SUBMIT takes its outputs by name: SUBMIT({names})"
         else:
-            values = converted(values, types, self.schema)
+            values = coerce(values, types, self.schema)
             problem = self._misfit(values, types, "SUBMIT")
             if problem is None and self.check is not None and not self.grounding.unread:
                 problem = await self.check(values)
@@ -165,7 +165,7 @@ class ReplTools:
     async def rlm_query(self, signature: str = "", /, **inputs: Any) -> dict[str, Any]:
         """Hand a sub-task to a run of its own, with a REPL of its own: rlm_query("doc -> title: str", doc=...)."""
         assert self.child_run is not None
-        # Given by position, it leaves its name to an input; most write it so, and some by name.
+        # By position, `signature` can also be the name of an input; some models give it by name.
         return await self.child_run(signature or inputs.pop("signature", ""), inputs)  # type: ignore[no-any-return]
 
     async def validate_json(self, value: Any) -> str:
@@ -173,7 +173,7 @@ class ReplTools:
         values, types = untagged(value), type_names(value)
         values, problem = read_value(values, self.schema)
         if problem is None:
-            values = converted(values, types, self.schema)
+            values = coerce(values, types, self.schema)
             problem = self._misfit(values, types, "This value")
         if problem is None and self.check is not None:
             problem = await self.check(values)
@@ -198,7 +198,7 @@ class ReplTools:
         return to_jsonable_python(await self.models.typed(text, wanted, main=main, iteration=iteration))
 
     def _misfit(self, values: Any, types: Mapping[str, str], what: str) -> str | None:
-        """Why these are not outputs, if they are not: by the schema, or by what else the types say."""
+        """Return why these are not outputs, by the schema or by the types; None if they are."""
         if problems := self.schema.problems(values):
             text = refusal(values, self.schema, problems, what=what)
             odd = [f"The value at '{path}' was a {name}." for path, name in types.items()]
@@ -213,7 +213,7 @@ class ReplTools:
 
 
 def tool_problem(name: str, inputs: Collection[str]) -> str | None:
-    """Why no tool can have this name beside these inputs, if it cannot."""
+    """Return why a tool cannot have this name beside these inputs; None if it can."""
     if name in RESERVED:
         return f"{name!r} is a name of the REPL; give the tool another one"
     if name in inputs:
@@ -222,7 +222,7 @@ def tool_problem(name: str, inputs: Collection[str]) -> str | None:
 
 
 def refuse_tools(tools: Mapping[str, Callable[..., Any]], signature: Signature) -> None:
-    """Raise if a tool cannot be called in the REPL, or not by its name."""
+    """Raise `ValueError` if a tool cannot be called in the REPL by its name."""
     if not isinstance(tools, Mapping):
         raise TypeError('tools are functions by name, such as {"look_up": look_up}')
     inputs = {field.name for field in signature.inputs}
@@ -242,7 +242,7 @@ def _not_callable(name: str, tool: Any) -> str | None:
 
 
 def _check_question(prompt: Any, model: Any = None) -> None:
-    """Raise before a call is counted, if it cannot be made."""
+    """Raise if a call cannot be made, before it is counted."""
     if not isinstance(prompt, str):
         raise TypeError(f"llm_query(prompt): a text, not {type(prompt).__name__}")
     if model not in (None, "sub", "main"):
@@ -250,7 +250,7 @@ def _check_question(prompt: Any, model: Any = None) -> None:
 
 
 def wanted_type(type: Any) -> Any:
-    """The type that an answer is asked for, from what code can write: choices, a type (by its name), a JSON schema."""
+    """Return the type of an answer, from what code can write: choices, a type or its name, a JSON schema."""
     if type is None or type == "str":
         return None
     if isinstance(type, str):
@@ -261,6 +261,6 @@ def wanted_type(type: Any) -> Any:
     if isinstance(type, list | dict):
         from ..adapters.output_spec import target_of
 
-        target_of(type)  # raises where nothing can be of that type
+        target_of(type)  # raises if no value can be of that type
         return type
     raise TypeError(f"type={type!r:.80}: a list of choices, a type such as int, or a JSON schema")

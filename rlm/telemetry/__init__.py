@@ -37,7 +37,7 @@ def spans(tracer_provider: Any = None, *, content: bool | None = None) -> Spans:
         from .observer import Spans
 
         provider = tracer_provider or trace.get_tracer_provider()
-        if isinstance(provider, trace.ProxyTracerProvider):  # it stands for one that nobody has set
+        if isinstance(provider, trace.ProxyTracerProvider):  # the placeholder of a provider that was not set
             provider = _own_provider()
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "opentelemetry":
@@ -52,7 +52,7 @@ def spans(tracer_provider: Any = None, *, content: bool | None = None) -> Spans:
 
 @functools.lru_cache(maxsize=1)
 def _own_provider() -> Any:
-    """A provider of this process that sends what it gets in batches, and what is left at exit."""
+    """Return a provider that exports in batches, and the rest at exit."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import SERVICE_NAME, Resource
     from opentelemetry.sdk.trace import TracerProvider

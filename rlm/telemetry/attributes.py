@@ -1,4 +1,4 @@
-"""What spans say: attributes with the names of the GenAI conventions, and `rlm.` for what these have no name for."""
+"""Attributes of spans: names of the GenAI conventions, and `rlm.` names where these have none."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Attributes = dict[str, Any]
 
 
 def model(name: Any) -> Attributes:
-    """The provider and the name of a model that dspy knows as `provider/name`."""
+    """Return provider and name of a model that dspy knows as `provider/name`."""
     provider = provider_of(str(name))
     if provider is None:
         return {"gen_ai.provider.name": "unknown", "gen_ai.request.model": str(name)}
@@ -42,7 +42,7 @@ def model(name: Any) -> Attributes:
 
 
 def run(event: RunStarted) -> Attributes:
-    """What is known of a run when it starts. A signature without a name is called like its task file, or not at all."""
+    """Return the attributes of a run that starts. A signature without a name is named after its task file."""
     signature, task = event.signature, event.task or {}
     name = signature.name if signature.name != "Task" else None
     name = name or (PurePath(str(task["path"])).stem if task.get("path") else None)
@@ -59,7 +59,7 @@ def run(event: RunStarted) -> Attributes:
 
 
 def ending(event: RunEnded) -> Attributes:
-    """What is known of a run when it has ended."""
+    """Return the attributes of a run that has ended."""
     usage = event.result.usage
     known = {
         "gen_ai.usage.input_tokens": usage.tokens_in,
@@ -73,7 +73,7 @@ def ending(event: RunEnded) -> Attributes:
 
 
 def asked(event: ModelAsked) -> Attributes:
-    """What is known of a model call when it starts."""
+    """Return the attributes of a model call that starts."""
     known = {
         "gen_ai.operation.name": "chat",
         "gen_ai.conversation.id": event.run_id,
@@ -85,7 +85,7 @@ def asked(event: ModelAsked) -> Attributes:
 
 
 def answered(event: ModelAnswered) -> Attributes:
-    """What is known of a model call when there is an answer."""
+    """Return the attributes of a model call that was answered."""
     known = {
         "gen_ai.usage.input_tokens": event.tokens_in,
         "gen_ai.usage.output_tokens": event.tokens_out,
@@ -96,7 +96,7 @@ def answered(event: ModelAnswered) -> Attributes:
 
 
 def tool(name: str, call: str, iteration: Any) -> Attributes:
-    """What is known of a cell or a host call when it starts."""
+    """Return the attributes of a cell or a host call that starts."""
     known = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": name,
@@ -108,32 +108,32 @@ def tool(name: str, call: str, iteration: Any) -> Attributes:
 
 
 def error_type(name: Any) -> str:
-    """A name for a kind of error: code from a model may call its exceptions what it likes, but not at any length."""
+    """Return the name of an error. Model-written code names its exceptions freely, so long names are replaced."""
     return encodable(str(name)) if name and len(str(name)) <= 100 else OTHER
 
 
 def finish_reason(event: ModelAnswered) -> str:
-    """Why a model stopped writing."""
+    """Return why a model stopped writing."""
     return "length" if event.truncated else "stop"
 
 
 def messages(turns: Iterable[tuple[str, str]], **more: str) -> str:
-    """Turns of a conversation as JSON text, in the form of the conventions."""
+    """Return messages as JSON text, in the form of the conventions."""
     return to_json([{"role": role, "parts": _parts(text), **more} for role, text in turns])
 
 
 def instructions(text: str) -> str:
-    """A system prompt as JSON text, in the form of the conventions."""
+    """Return a system prompt as JSON text, in the form of the conventions."""
     return to_json(_parts(text))
 
 
 def to_json(value: Any) -> str:
-    """A value as JSON text that can be sent."""
+    """Return a value as JSON text that can be exported."""
     return encodable(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def present(known: Attributes) -> Attributes:
-    """Only what is known, as it can be sent."""
+    """Return the attributes that are known, as they can be exported."""
     there = {name: value for name, value in known.items() if value is not None and value != ""}
     return {name: encodable(value) if isinstance(value, str) else value for name, value in there.items()}
 

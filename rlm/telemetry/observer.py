@@ -1,4 +1,4 @@
-"""The observer that makes spans of events. They get the times of the events, so a slow exporter changes nothing."""
+"""The observer that turns events into spans. Spans have the times of the events, whatever the exporter takes."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.0"
 
 @dataclass
 class _Run:
-    """The open spans of a run that goes on."""
+    """The open spans of a run under way."""
 
     span: Span
     cell: Span | None = None
     calls: dict[int | None, Span] = field(default_factory=dict)
     asked: dict[int, Span] = field(default_factory=dict)
     turns: list[tuple[str, str]] = field(default_factory=list)
-    """The conversation with the main model so far: events tell what was added to it."""
+    """The conversation with the main model so far; events have what is new."""
 
     trigger: str | None = None
     attempts: int = 0
 
 
 class Spans:
-    """Makes a span of every run, model call, cell and host call it is told of. One can serve many runs at once."""
+    """Makes a span of every run, model call, cell and host call. One observer can serve many runs at once."""
 
     def __init__(self, provider: TracerProvider, *, content: bool = False) -> None:
         """`content`: whether prompts, code and answers go into the spans. Secrets are replaced in them."""
@@ -57,7 +57,7 @@ class Spans:
         self._runs: dict[str, _Run] = {}
 
     def flush(self, timeout: float = 30.0) -> bool:
-        """Wait until the spans that have ended were sent; False if that took too long."""
+        """Wait until ended spans are exported. Return False if that took too long."""
         force = getattr(self._provider, "force_flush", None)
         return bool(force(int(timeout * 1000))) if force is not None else True
 
@@ -151,7 +151,7 @@ class Spans:
         self._end(run.span, event, kind, result.reason if isinstance(result, Failed) else None)
 
     def _close(self, run: _Run, event: Event) -> None:
-        """End what the run has left open: calls and questions that nobody waits for any more."""
+        """End the spans that the run has left open: host calls and model calls that were cancelled."""
         self._runs.pop(event.run_id, None)
         for span in (*run.asked.values(), *run.calls.values(), *([run.cell] if run.cell else ())):
             self._end(span, event, "cancelled", None)
@@ -171,7 +171,7 @@ class Spans:
         )
 
     def _end(self, span: Span, event: Event, error: Any = None, message: Any = None) -> None:
-        """End a span; with an error, say of which kind. What it says in words may quote anything: that is content."""
+        """End a span, with the type of an error. Its message may quote anything, so it counts as content."""
         if error:
             span.set_attribute("error.type", attributes.error_type(error))
             words = self._words(message, 1_000) if self._redactor is not None and message else None
@@ -179,7 +179,7 @@ class Spans:
         span.end(_nanoseconds(event))
 
     def _add(self, span: Span, attribute: str, text: Any, *, name: str | None = None) -> None:
-        """Add content, if it is wanted: a text, or with a name an object that has it."""
+        """Add content if it is enabled: a text, or an object with the text under a name."""
         if self._redactor is not None and text:
             said = self._words(text, attributes.MAX_CHARS)
             span.set_attribute(attribute, said if name is None else attributes.to_json({name: said}))
