@@ -27,6 +27,8 @@ current_call: contextvars.ContextVar[int | None] = contextvars.ContextVar("curre
 """The number of the host call that is being served."""
 
 
+_CANCELLED_S = 1.0
+
 CANCELLED = "Cancelled: the run was stopped before there was an answer"
 
 
@@ -70,6 +72,7 @@ class CallLog:
         self._emit = emit
         self._repeatable = frozenset(repeatable)
         self._numbers = itertools.count(1)
+        self._tasks: set[asyncio.Task[Any]] = set()
         self.iteration = 0
         self.timed: list[CallRecord] = []
         self.recorded: list[RecordedCall] = []
@@ -78,6 +81,12 @@ class CallLog:
     def begin_cell(self, iteration: int, replay: CallReplay | None = None) -> None:
         """Start a new cell, with records of its own."""
         self.iteration, self.timed, self.recorded, self.replay = iteration, [], [], replay
+
+    async def wait_for_cancelled(self) -> None:
+        """Wait until the calls that were cancelled with the session are over, but not for a tool that goes on."""
+        tasks = self._tasks - {asyncio.current_task()}
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CANCELLED_S)
 
     def wrap(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function with its calls recorded."""
@@ -92,6 +101,10 @@ class CallLog:
             iteration = self.iteration
             self._emit(CallStarted(self._emit.run_id, number, name, iteration, arguments, shown))
             current_call.set(number)
+            task = asyncio.current_task()
+            if task is not None:
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
             answer, error = None, None
             try:
                 answer = await self._answer(name, function, arguments, args, kwargs)

@@ -95,6 +95,7 @@ class ReplSession:
                 self._session = self._opening.result()
         if self._session is not None:
             await self._session.close()
+            await self._log.wait_for_cancelled()  # their events come before the end of the run
 
     async def _opened(self) -> AsyncSession:
         if self._session is None:
