@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-from .text import cut_middle, fence
+from .text import count, cut_middle, fence
 
 _SHORT = 400  # an old iteration is cut down to this before a newer one is touched
 
@@ -139,7 +139,7 @@ class REPLHistory(Sequence[REPLHistoryEntry]):
         return tuple(self._entries[index]) if isinstance(index, slice) else self._entries[index]
 
     def __repr__(self) -> str:
-        return f"REPLHistory({len(self._entries)} iterations)"
+        return f"REPLHistory({count(len(self._entries), 'iteration')})"
 
 
 def render(entries: Sequence[REPLHistoryEntry], max_chars: int | None = None) -> str:

@@ -13,6 +13,11 @@ def shorten(text: str, max_chars: int) -> str:
     return text if len(text) <= max_chars else text[: max(0, max_chars - 1)] + "…"
 
 
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 call`, `1,200 calls`."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def cut_middle(text: str, max_chars: int, *, separator: str = "\n") -> str:
     """Return the text in at most `max_chars` characters: its beginning, how much was left out, and its end."""
     if len(text) <= max_chars:
@@ -40,5 +45,5 @@ def fence(text: str) -> str:
     return "`" * max(3, longest + 1)
 
 
-def _left_out(count: int, separator: str) -> str:
-    return f"{separator}[... {count:,} characters left out ...]{separator}"
+def _left_out(number: int, separator: str) -> str:
+    return f"{separator}[... {number:,} characters left out ...]{separator}"

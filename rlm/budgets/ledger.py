@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import RlmError
+from ..text import count
 from .reasons import (
     FallbackReason,
 )
@@ -107,8 +108,8 @@ class Remaining:
         return {name: getattr(self, name) for name in self.__slots__}
 
     def __str__(self) -> str:
-        left = [] if self.iterations is None else [f"{self.iterations} iterations"]
-        left.append(f"{self.llm_calls} LLM calls")
+        left = [] if self.iterations is None else [count(self.iterations, "iteration")]
+        left.append(count(self.llm_calls, "LLM call"))
         if self.seconds is not None:
             left.append(f"{self.seconds:.0f} seconds")
         if self.tokens is not None:

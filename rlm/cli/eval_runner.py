@@ -128,10 +128,15 @@ def _run(
 
 async def _drive(pool: Any, work: Iterator[Work]) -> _Ending:
     from ..evals.runner import CannotGoOn
-    from .run_control import until_interrupted
+    from .runner import until_interrupted
 
+    task = asyncio.ensure_future(pool.run(work))
     try:
-        _, interrupted = await until_interrupted(pool.run(work))
+        _, interrupted = await until_interrupted(task, task.cancel)
+    except asyncio.CancelledError:
+        if not task.cancelled():
+            raise
+        interrupted = True
     except CannotGoOn as error:
         return _Ending(failure=str(error))
     return _Ending(interrupted=interrupted)

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ..text import clean as clean
+from ..text import count as count
 from ..text import shorten
 
 if TYPE_CHECKING:
@@ -44,11 +45,6 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 call`, `1,200 calls`."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def money(cost_usd: float) -> str:

@@ -1,21 +1,30 @@
-"""A run on the command line: watched while it goes on, its ending printed, its exit code given."""
+"""A run on the command line: shown while it runs, interrupted by Ctrl-C, its ending printed, its exit code returned."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import json
+import os
+import signal
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
 
 from . import exit_codes
-from .progress.state import RunState
-from .run_control import Outcome, View, drive
 
 if TYPE_CHECKING:
+    from ..events import Event
     from ..repl.replay import RecordedRun
     from ..results import ExecutionResult
     from ..tasks import Task
+    from .progress.view import View
 
-# What breaks a run off and no other answer of the model would have changed.
+T = TypeVar("T")
+_FLUSH_S = 10.0
+# Causes of a failure that no other answer of the model would have avoided.
 _ENVIRONMENT = {
     *("model:key", "model:billing", "model:model", "model:transport"),
     *("sandbox:IsolationUnavailable", "sandbox:KernelStartError"),
@@ -23,56 +32,99 @@ _ENVIRONMENT = {
 
 
 def run_and_show(task: Task, output: Any, options: Mapping[str, Any], past: RecordedRun | None = None) -> int:
-    """Run a task, with what was said by `ending_options`; its exit code. `output` is where the ending goes."""
-    import click
-
+    """Run a task with the options of `ending_options` and return the exit code. The ending goes to `output`."""
     from . import preflight
-
-    _ = task.tools  # imported now: a mistake in them is a mistake in the file
-    preflight.require(task)
-    state = RunState()
-    outcome = drive(task, _view(state, options["quiet"]), state, past=past)
-    _print(outcome, task, output, options["as_json"])
-    if outcome.interrupted:
-        click.echo(_how_to_resume(outcome.result, str(task.path)), err=True)
-        return exit_codes.INTERRUPTED
-    return _code(outcome, options["strict"])
-
-
-def _view(state: Any, quiet: bool) -> View:
-    from .progress.lines import LineView, SilentView
-
-    if quiet:
-        return SilentView(state)
-    if not sys.stderr.isatty():
-        return LineView(sys.stderr, state)
-    from rich.console import Console
-
-    from .progress.live import LiveView
-
-    console = Console(stderr=True)
-    return LineView(sys.stderr, state) if console.is_dumb_terminal else LiveView(console, state)
-
-
-def _print(outcome: Outcome, task: Task, output: Any, as_json: bool) -> None:
-    import json
-
     from .console import print_json, print_page
-
-    if as_json:
-        print_json(json.loads(outcome.result.to_json()), output, indent=2 if output.isatty() else None)
-        return
     from .formatting import script_notice
-    from .pages.result import result_page
+    from .progress.view import choose_view
 
-    page = result_page(outcome.result, iterations=outcome.result.iterations, notice=script_notice(task))
-    print_page(page, output)
+    _ = task.tools  # imported now: an error in them is an error of the task file
+    preflight.require(task)
+    result, interrupted = _run(task, choose_view(options["quiet"]), past)
+    if options["as_json"]:
+        print_json(json.loads(result.to_json()), output, indent=2 if output.isatty() else None)
+    else:
+        from .pages.result import result_page
+
+        print_page(result_page(result, notice=script_notice(task)), output)
+    if interrupted:
+        click.echo(_how_to_resume(result, str(task.path)), err=True)
+        return exit_codes.INTERRUPTED
+    return _exit_code(result, options["strict"])
 
 
-def _code(outcome: Outcome, strict: bool) -> int:
+async def until_interrupted(work: Awaitable[T], cancel: Callable[[], None]) -> tuple[T, bool]:
+    """Return the result of work, and whether Ctrl-C was pressed. The first Ctrl-C cancels, a second one raises."""
+    interrupts = 0
+
+    def interrupt() -> None:
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts > 1:
+            raise KeyboardInterrupt
+        cancel()
+
+    with _on_interrupt(interrupt):
+        return await work, interrupts > 0
+
+
+def _run(task: Task, view: View, past: RecordedRun | None) -> tuple[ExecutionResult[Any], bool]:
+    from ..events import fan_out
+    from ..runner import make_run
+    from ..traces.default_writer import default_observer
+    from ..traces.writer import TraceWriter
+    from .telemetry import telemetry
+
+    writer, spans = default_observer(), telemetry()
+    view.start(task)
+    try:
+        run = make_run(task, observe=fan_out(writer, _guarded(view), spans), past=past)
+        return asyncio.run(until_interrupted(run, run.cancel))
+    finally:
+        view.stop()
+        if isinstance(writer, TraceWriter):
+            writer.flush(_FLUSH_S)
+
+
+@contextlib.contextmanager
+def _on_interrupt(handler: Callable[[], None]) -> Iterator[None]:
+    """Call the handler on Ctrl-C, where this is the main thread: others receive no signals."""
+    loop = asyncio.get_running_loop()
+    try:
+        loop.add_signal_handler(signal.SIGINT, handler)
+    except (ValueError, RuntimeError, NotImplementedError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+def _guarded(view: View) -> Callable[[Event], None]:
+    """Return the view's `observe`; if it raises, the run continues without the view."""
+    failed = False
+
+    def observe(event: Event) -> None:
+        nonlocal failed
+        if failed:
+            return
+        try:
+            view.observe(event)
+        except Exception as error:
+            if os.environ.get("RLM_DEBUG") == "1":
+                raise
+            failed = True
+            view.stop()
+            message = f"rlm: the view stopped ({type(error).__name__}: {error}); the run continues"
+            print(message, file=sys.stderr)  # noqa: T201
+
+    return observe
+
+
+def _exit_code(result: ExecutionResult[Any], strict: bool) -> int:
     from ..results import Extracted, Failed
 
-    result = outcome.result
     if isinstance(result, Failed) and str(result.cause) in _ENVIRONMENT:
         return exit_codes.ENVIRONMENT
     if isinstance(result, Failed) or (strict and isinstance(result, Extracted)):
@@ -81,14 +133,14 @@ def _code(outcome: Outcome, strict: bool) -> int:
 
 
 def _how_to_resume(result: ExecutionResult[Any], task_file: str) -> str:
-    """Say of an interrupted run that nothing is lost, and how to resume it."""
+    """Return that nothing of an interrupted run is lost, and how to resume it."""
     from ..events import ignore
     from ..traces.default_writer import default_observer
     from .formatting import count
 
     if not result.run_id:
-        return f"Interrupted before the run began. To start it: rlm run {task_file}"
+        return f"Interrupted before the run started. To start it: rlm run {task_file}"
     done = count(len(result.history), "iteration")
     if default_observer() is ignore:
         return f"Interrupted after {done}. Nothing was recorded (RLM_TRACE is off). To start again: rlm run {task_file}"
-    return f"Interrupted. Run {result.run_id} is on record ({done}).\nTo go on: rlm resume {result.run_id}"
+    return f"Interrupted. Run {result.run_id} is recorded ({done}).\nTo continue: rlm resume {result.run_id}"

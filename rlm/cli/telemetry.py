@@ -1,4 +1,4 @@
-"""`RLM_OTEL=1`: runs of the command line as OpenTelemetry spans."""
+"""`RLM_OTEL=1`: OpenTelemetry spans for runs of the command line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OFF = ("", "0", "off", "no", "false")
 
 
 def telemetry() -> Observer:
-    """Makes spans of what it is told, if the environment says so; else it looks away."""
+    """Return an observer that creates spans, if the environment asks for it, or one that ignores events."""
     if os.environ.get("RLM_OTEL", "").strip().lower() in _OFF:
         return ignore
     from ..telemetry import TelemetryMissing, spans

@@ -1,4 +1,4 @@
-"""Plans in words: the candidates, the verdicts and the reasons, for the views of a run and for its ending."""
+"""Plans: the candidates, the verdicts and the reasons, for the views of a run and for its ending."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
-from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
@@ -23,6 +22,7 @@ from ...events import (
     from_record,
 )
 from ..formatting import clean, duration, one_line
+from .tables import facts_table, section
 
 if TYPE_CHECKING:
     from ...traces import RunRecord
@@ -36,7 +36,7 @@ _KINDS = (
 
 
 def plan_lines(event: Event) -> str:
-    """What a run with plans has to say at an event, in one line or several; nothing at all others."""
+    """Return the lines of an event of a run with plans; an empty text for other events."""
     match event:
         case PlansCompared():
             ranked = [f"{plan.rank}. {plan.score:.2f}  {one_line(plan.name, _NAME)}" for plan in event.candidates]
@@ -65,41 +65,39 @@ def plan_lines(event: Event) -> str:
             return ""
 
 
-def decided(run: RunRecord) -> list[RenderableType]:
-    """What was decided in a run with plans that is on record, in order; nothing for other runs."""
+def decision_lines(run: RunRecord) -> list[RenderableType]:
+    """Return the recorded decisions of a run with plans, in order; nothing for other runs."""
     recorded = run.events(kinds=_KINDS)
-    told = [plan_lines(from_record(event.kind, run.id, event.time, run.resolve(event.data))) for event in recorded]
-    lines = [Text(one.replace(_INDENT, "\n  ")) for one in told]
-    return [Text(""), Rule(Text("Plans"), align="left", style="dim"), *lines] if lines else []
+    texts = [plan_lines(from_record(event.kind, run.id, event.time, run.resolve(event.data))) for event in recorded]
+    lines = [Text(text.replace(_INDENT, "\n  ")) for text in texts]
+    return section("Plans", *lines) if lines else []
 
 
 def failed_text(failed: FailedThreshold) -> str:
-    """Write one threshold that was not met: `confidence: wanted 0.8, was 0.41`."""
+    """Return one threshold that was not met: `confidence: wanted 0.8, was 0.41`."""
     wanted, actual = one_line(_value(failed.threshold), _REASON), one_line(_value(failed.actual), _REASON)
     return f"{clean(failed.metric)}: wanted {wanted}, was {actual}"
 
 
-def answered_by(who: str) -> str:
-    """Who let an answer pass, or did not."""
+def answered_by(name: str) -> str:
+    """Return who accepted or rejected an answer."""
     known = {"thresholds": "it meets the thresholds", "timeout": "the default: nobody answered in time"}
-    return known.get(who, f"by the {clean(who)}")
+    return known.get(name, f"by the {clean(name)}")
 
 
 def plan_part(plan: Mapping[str, Any]) -> Table:
-    """Which plan answered and what was rejected, for the ending of a run."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
+    """Return which plan answered and which were rejected, for the ending of a run."""
+    rows: list[tuple[str, str]] = []
     if plan.get("name"):
         by = answered_by(str(plan.get("accepted_by")))
-        table.add_row("plan", Text(f"{one_line(plan['name'], _NAME)} ({by})"))
+        rows.append(("plan", f"{one_line(plan['name'], _NAME)} ({by})"))
     elif plan.get("accepted_by"):
-        table.add_row("answer", Text(f"{answered_by(str(plan['accepted_by']))}, in place of all plans"))
-    for one in plan.get("rejected") or ():
-        table.add_row("rejected", Text(f"{one_line(one['name'], _NAME)}: {_reasons(one['failed_thresholds'])}"))
-    for one in plan.get("escalations") or ():
-        table.add_row("escalation", Text(clean(str(one))))
-    return table
+        rows.append(("answer", f"{answered_by(str(plan['accepted_by']))}, in place of all plans"))
+    for rejected in plan.get("rejected") or ():
+        reasons = _reasons(rejected["failed_thresholds"])
+        rows.append(("rejected", f"{one_line(rejected['name'], _NAME)}: {reasons}"))
+    rows += [("escalation", clean(str(escalation))) for escalation in plan.get("escalations") or ()]
+    return facts_table((name, Text(text)) for name, text in rows)
 
 
 def _reasons(failed: Iterable[Mapping[str, Any]]) -> str:

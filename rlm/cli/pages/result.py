@@ -20,12 +20,11 @@ from .tables import facts_table, heading
 _TAIL_LINES = 6
 
 
-def result_page(result: ExecutionResult[Any], *, iterations: int, notice: str | None) -> RenderableType:
+def result_page(result: ExecutionResult[Any], *, notice: str | None = None) -> RenderableType:
     """Return the ending of a run as a page."""
     parts: list[RenderableType]
     match result:
         case Submitted():
-            iterations = result.iterations
             title = Text("Submitted", "bold green")
             parts = [_outputs(result.outputs)]
         case Extracted():
@@ -40,10 +39,9 @@ def result_page(result: ExecutionResult[Any], *, iterations: int, notice: str | 
         case Failed():
             title = Text("Failed", "bold red")
             parts = [facts_table([("reason", Text(clean(result.reason)))]), *_partial(result)]
-            iterations = max(iterations, len(result.history))
     if result.plan is not None:
         parts += [Text(""), plan_part(result.plan)]
-    usage = Text(usage_text(result.usage, iterations or None), "dim")
+    usage = Text(usage_text(result.usage, result.iterations or None), "dim")
     run = Text(f"run {clean(result.run_id)}", "dim") if result.run_id else Text("")
     return Group(heading(title), *parts, Text(""), usage, run, *([Text(notice, "yellow")] if notice else []))
 

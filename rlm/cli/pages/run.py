@@ -17,7 +17,7 @@ from rich.text import Text
 from ...results import Evidence
 from ..formatting import clean, count, duration, middle_cut, money, one_line
 from .outputs import outputs_table
-from .plans import decided
+from .plans import decision_lines
 from .runs_table import STYLES, RunsTable, batch_of, ending_text
 from .tables import facts_table, heading, section
 
@@ -31,7 +31,7 @@ _CALLS = 8
 
 def run_page(run: RunRecord) -> RenderableType:
     """Return a run from its start to its ending."""
-    parts: list[RenderableType] = [_header(run), *_budget(run), *decided(run)]
+    parts: list[RenderableType] = [_header(run), *_budget(run), *decision_lines(run)]
     parts += [iteration_page(iteration) for iteration in run.iterations]
     parts += _extraction(run)
     parts += _tiers(run)

@@ -1,4 +1,4 @@
-"""The view of a run where there is no terminal: a line for each thing that matters, with the time since the start."""
+"""The view of a run where there is no terminal: a line for each important event, with the time since the start."""
 
 from __future__ import annotations
 
@@ -20,31 +20,30 @@ from ..formatting import (
 )
 from ..pages.plans import plan_lines
 from .state import Iteration, RunState
+from .view import View
 
 
-class LineView:
+class LineView(View):
     """Writes lines to a stream."""
 
-    def __init__(self, stream: TextIO, state: RunState) -> None:
-        self.stream, self.state = stream, state
+    def __init__(self, stream: TextIO, state: RunState | None = None) -> None:
+        self.stream, self.state = stream, state or RunState()
 
     def start(self, task: Task) -> None:
-        """Say what is about to run."""
+        """Write what is about to run."""
+        self.state.limits = task.trigger
         self._write(f"task    {signature_text(task)}", f"inputs  {inputs_text(task)}", f"model   {models_text(task)}")
         notice = script_notice(task)
         if notice:
             self._write(notice)
 
     def observe(self, event: Event) -> None:
-        """Take in an event. Called from any thread."""
+        """Write a line for an event, if it is important."""
         with self.state.lock:
             if self.state.take(event):
                 line = self._line(event)
                 if line:
                     self._write(f"{duration(self.state.seconds()):>7}  {line}")
-
-    def stop(self) -> None:
-        """Nothing to take away."""
 
     def _line(self, event: Event) -> str:
         state = self.state
@@ -68,27 +67,11 @@ class LineView:
         try:
             self.stream.write("".join(clean(line) + "\n" for line in lines))
             self.stream.flush()
-        except OSError:  # nobody reads it any more; the run goes on
+        except OSError:  # the reader has gone; the run continues
             lead_nowhere(self.stream.fileno())
 
 
-def iteration_text(one: Iteration) -> str:
-    """An iteration that is over, in one line."""
-    return f"iteration {one.number} {'ok' if one.success else 'failed'} ({facts_of(one)}) {last_line(one.output)}"
-
-
-class SilentView:
-    """Shows nothing; the state is kept all the same."""
-
-    def __init__(self, state: RunState) -> None:
-        self.state = state
-
-    def start(self, task: Task) -> None:
-        """Say nothing."""
-
-    def observe(self, event: Event) -> None:
-        """Take in an event. Called from any thread."""
-        self.state.take(event)
-
-    def stop(self) -> None:
-        """Nothing to take away."""
+def iteration_text(iteration: Iteration) -> str:
+    """Return a finished iteration as one line."""
+    state = "ok" if iteration.success else "failed"
+    return f"iteration {iteration.number} {state} ({facts_of(iteration)}) {last_line(iteration.output)}"

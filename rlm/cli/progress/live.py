@@ -1,4 +1,4 @@
-"""The live view of a run on a terminal: the code that runs, the calls in flight, what is left of the budget."""
+"""The live view of a run on a terminal: the code, the calls in flight, and the budget."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ from ..formatting import (
     signature_text,
 )
 from ..pages.plans import plan_lines
+from ..pages.tables import facts_table
 from .state import Call, Iteration, RunState
+from .view import View
 
 _PHASES = {
     "starting": "starting a kernel",
@@ -48,28 +50,31 @@ _PER_SECOND = 8
 _CALLS = 5
 _BAR = 8
 _ECHO = 4
-"""Columns that stay free behind the last line: a ^C that the terminal shows there must not begin another line."""
+"""Columns that stay free behind the last line: a ^C that the terminal echoes there must not start another line."""
 
 
-class LiveView:
-    """Draws a run while it goes on. Iterations that are over stay above as one line each."""
+class LiveView(View):
+    """Draws a run while it runs. Finished iterations stay above as one line each."""
 
-    def __init__(self, console: Console, state: RunState) -> None:
-        self.console, self.state = console, state
-        self._live = Live(_Frame(state), console=console, auto_refresh=False, transient=True, vertical_overflow="crop")
-        # One at a time draws or prints: each takes away as many lines as the last one drew.
+    def __init__(self, console: Console, state: RunState | None = None) -> None:
+        self.console, self.state = console, state or RunState()
+        self._live = Live(
+            _Frame(self.state), console=console, auto_refresh=False, transient=True, vertical_overflow="crop"
+        )
+        # One thread draws or prints at a time: each erases as many lines as were drawn last.
         self._drawing = threading.Lock()
         self._over = threading.Event()
         self._painter = threading.Thread(target=self._paint, daemon=True, name="rlm-live")
 
     def start(self, task: Task) -> None:
-        """Say what is about to run, and begin to draw."""
+        """Print what is about to run, and begin to draw."""
+        self.state.limits = task.trigger
         self.console.print(header(task))
         self._live.start()
         self._painter.start()
 
     def observe(self, event: Event) -> None:
-        """Take in an event. Called from any thread."""
+        """Update the state, and print a line for an event that stays."""
         with self.state.lock:
             line = self._line(event) if self.state.take(event) else None
         # Outside of the lock: printing waits for the picture, and drawing the picture waits for the lock.
@@ -83,7 +88,7 @@ class LiveView:
                 self._live.refresh()
 
     def _line(self, event: Event) -> Text | None:
-        """What stays on the terminal of an event, if anything."""
+        """Return the line of an event that stays on the terminal, if it has one."""
         width = self.console.width
         match event:
             case CellEnded():
@@ -99,7 +104,7 @@ class LiveView:
         return Text(lines, "magenta") if lines else None
 
     def stop(self) -> None:
-        """Take the picture away; what was printed stays."""
+        """Erase the picture; printed lines stay."""
         self._over.set()
         if self._painter.is_alive():
             self._painter.join()
@@ -107,7 +112,7 @@ class LiveView:
 
 
 class _Frame:
-    """The picture of a state, drawn anew each time it is asked for."""
+    """The picture of a state, drawn each time it is rendered."""
 
     def __init__(self, state: RunState) -> None:
         self.state = state
@@ -117,31 +122,26 @@ class _Frame:
 
 
 def header(task: Task) -> RenderableType:
-    """What is about to run."""
-    lines = Table.grid(padding=(0, 2))
-    lines.add_column(style="dim", no_wrap=True)
-    lines.add_column(overflow="fold")
-    lines.add_row("task", Text(clean(signature_text(task))))
-    lines.add_row("inputs", Text(clean(inputs_text(task))))
-    lines.add_row("model", Text(clean(models_text(task))))
+    """Return what is about to run."""
+    texts = {"task": signature_text(task), "inputs": inputs_text(task), "model": models_text(task)}
+    lines = facts_table((name, Text(clean(text))) for name, text in texts.items())
     notice = script_notice(task)
     return Group(lines, *([Text(notice, "yellow")] if notice else []), Text(""))
 
 
-def iteration_line(one: Iteration, width: int) -> Text:
-    """An iteration that is over, in one line."""
-    line = Text.assemble(("✓", "green") if one.success else ("✗", "red"))
-    line.append(f" {one.number:>2}  ", "bold")
-    facts = facts_of(one)
-    line.append(f"{facts:<28}", "dim")
-    said = "SUBMIT" if one.submitted else last_line(one.output, max(20, width - 40))
-    line.append(" " + said, "" if one.success else "red")
+def iteration_line(iteration: Iteration, width: int) -> Text:
+    """Return a finished iteration as one line."""
+    line = Text.assemble(("✓", "green") if iteration.success else ("✗", "red"))
+    line.append(f" {iteration.number:>2}  ", "bold")
+    line.append(f"{facts_of(iteration):<28}", "dim")
+    output = "SUBMIT" if iteration.submitted else last_line(iteration.output, max(20, width - 40))
+    line.append(" " + output, "" if iteration.success else "red")
     line.truncate(width, overflow="ellipsis")
     return line
 
 
 def frame(state: RunState, width: int, height: int) -> RenderableType:
-    """The moving part of the view."""
+    """Return the moving part of the view."""
     with state.lock:
         shown = list(state.calls.items())[: max(1, min(_CALLS, height - 12))]
         calls, gauges = _calls(state, shown, width), _gauges(state, width)
@@ -167,7 +167,7 @@ def _code(state: RunState, width: int, room: int) -> RenderableType:
 def _calls(state: RunState, shown: list[tuple[Any, Call]], width: int) -> list[RenderableType]:
     if not shown:
         return []
-    asked = Counter(state.questions.values())
+    asked = Counter(state.model_calls.values())
     grid = Table.grid(padding=(0, 1))
     for style in ("magenta", "dim", ""):
         grid.add_column(no_wrap=True, style=style)
@@ -181,7 +181,7 @@ def _calls(state: RunState, shown: list[tuple[Any, Call]], width: int) -> list[R
 
 
 def _gauges(state: RunState, width: int) -> RenderableType:
-    """What is left: a bar for each limit, or only the numbers where there is no room for bars."""
+    """Return the usage of each limit, with bars if there is room for them."""
     limits, usage = state.limits, state.usage
     cells: list[RenderableType] = []
     plain: list[str] = []
@@ -209,7 +209,7 @@ def _gauges(state: RunState, width: int) -> RenderableType:
 
 
 def _filled(parts: list[str], width: int) -> str:
-    """The parts in as few lines as they need."""
+    """Return the parts in as few lines as they need."""
     lines: list[str] = []
     for part in parts:
         if lines and len(lines[-1]) + len(part) + 3 <= width:

@@ -235,7 +235,7 @@ def test_the_ending_of_a_failure_names_what_was_rejected() -> None:
     stream = io.StringIO()
     failed = [{"metric": "confidence", "threshold": 0.8, "actual": 0.41}]
     plan = {"name": None, "rejected": [{"name": HOSTILE, "failed_thresholds": failed}], "escalations": ["e1"]}
-    page = result_page(Failed("none", plan=plan), iterations=0, notice=None)
+    page = result_page(Failed("none", plan=plan), notice=None)
     Console(file=stream, width=120).print(page)
     assert "confidence: wanted 0.8, was 0.41" in stream.getvalue()
     assert "\x1b" not in stream.getvalue()

@@ -222,9 +222,12 @@ def test_options_go_to_the_model(rlm_main: Any, tmp_path: Path) -> None:
         ("local/embeded", "3:9: models: no model is called 'embeded'; did you mean embedded?"),
         ("{main: openai/x, sub: ./gone.gguf}", "3:31: models.sub: there is no file or folder"),
         ("{main: {model: text.gguf}}", "3:24: models.main.model: "),
-        ("{main: {model: local/embedded, api_base: http://x}}", "3:40: models.main.api_base means nothing to"),
-        ("{main: {model: openai/x, context: 4096}}", "3:34: models.main.context is for models that run here"),
-        ("{main: {model: openai/x, parallel: 4}}", "3:34: models.main.parallel is for models that run here"),
+        ("{main: {model: local/embedded, api_base: http://x}}", "3:40: models.main.api_base has no effect on"),
+        (
+            "{main: {model: openai/x, context: 4096}}",
+            "3:34: models.main.context is for models that run on this",
+        ),
+        ("{main: {model: openai/x, parallel: 4}}", "3:34: models.main.parallel is for models that run on this machine"),
         ("{main: {model: local/embedded, backend: mxl}}", "did you mean mlx?"),
     ],
 )

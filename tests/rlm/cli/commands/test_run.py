@@ -177,7 +177,7 @@ def test_a_view_that_fails_does_not_end_the_run(run: Any, monkeypatch: pytest.Mo
     code, out, err = run(Submitted(outputs(), 2, 0))
     assert code == 0
     assert out.startswith("Submitted")
-    assert "the view stopped (ValueError: cannot draw); the run goes on" in err
+    assert "the view stopped (ValueError: cannot draw); the run continues" in err
 
 
 # The environment ---------------------------------------------------------------------------------------------------

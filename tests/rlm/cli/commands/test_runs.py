@@ -67,6 +67,11 @@ def test_diff_export_and_prune(record: Record, command: Command, tmp_path: Path)
     assert "Wrote" in command("export", first.id, "--to", "ipynb").stderr
     assert json.loads((tmp_path / f"{first.id}.ipynb").read_text())["nbformat"] == 4
     assert len(command("export", first.id, "--to", "jsonl", "-o", "-").stdout.splitlines()) == first.event_count
+    assert "Wrote" in command("export", first.id, "--to", "json", "-o", "new/folder/run.json").stderr
+    assert json.loads((tmp_path / "new" / "folder" / "run.json").read_text())["result"]["outputs"] == {"n": 1}
+    (tmp_path / "file").touch()
+    refused = command("export", first.id, "--to", "json", "-o", "file/run.json")
+    assert (refused.exit_code, "cannot be written" in refused.stderr) == (2, True)
     assert "Would remove 2 runs" in command("prune", "--older", "0s", "--dry-run").stdout
     assert len(load(tmp_path)) == 2
     assert "Removed 2 runs" in command("prune", "--older", "0s").stdout
@@ -77,6 +82,7 @@ def test_diff_export_and_prune(record: Record, command: Command, tmp_path: Path)
     ("arguments", "said"),
     [
         (("show", "zzz"), "no recorded run"),
+        (("list", "--batch", "nope"), "nope: there is no such file"),
         (("prune",), "Say what to remove"),
         (("prune", "--older", "5x"), "duration"),
         (("prune", "--keep-bytes", "lots"), "size"),

@@ -61,7 +61,7 @@ def test_it_prints_its_address_and_ends_quietly(environment: dict[str, str], hos
 
 
 def test_a_run_becomes_a_file(environment: dict[str, str], tmp_path: Path) -> None:
-    target = tmp_path / "run.html"
+    target = tmp_path / "new" / "run.html"
     done = run(environment, RUN[:5], "--export", str(target))
     assert done.returncode == 0, done.stderr
     assert f"Wrote {target}" in done.stderr
