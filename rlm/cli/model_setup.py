@@ -15,7 +15,8 @@ def prepare(weights: Path | None, backend: str | None = None) -> str:
 
     `weights` of None is the embedded model. Raise `EnvironmentProblem` or `WeightsError` where it cannot run here.
     """
-    from ..models.local.gguf import as_mlx, embedded_gguf
+    from ..models.local.embedded import embedded_gguf
+    from ..models.local.gguf import as_mlx
     from ..models.local.library import choose, examine
 
     path = weights or embedded_gguf()

@@ -62,7 +62,8 @@ def _for_models() -> tuple[Check, ...]:
 def _for_local_models() -> tuple[Check, ...]:
     from sandbox.doctor import Check
 
-    from ...models.local.gguf import WeightsError, embedded_gguf
+    from ...models.local.embedded import embedded_gguf
+    from ...models.local.gguf import WeightsError
     from ...models.local.library import backends, choose, examine, free_memory
 
     installed = [backend for backend in backends() if backend.installed]

@@ -114,8 +114,8 @@ def _located(name: str) -> Path:
 
 
 def _add_embedded() -> None:
-    from ...models.local.embedded import fetch_embedded
-    from ...models.local.gguf import WeightsError, embedded_gguf
+    from ...models.local.embedded import embedded_gguf, fetch_embedded
+    from ...models.local.gguf import WeightsError
 
     try:
         click.echo(f"The embedded model is here already: {embedded_gguf()}")
@@ -140,7 +140,8 @@ def _checked(get: Callable[[], T]) -> T:
 
 
 def _row(name: str, path: Path | None) -> dict[str, Any]:
-    from ...models.local.gguf import WeightsError, embedded_gguf
+    from ...models.local.embedded import embedded_gguf
+    from ...models.local.gguf import WeightsError
     from ...models.local.library import choose, examine
 
     row: dict[str, Any] = {"name": name, "path": str(path) if path else None, "runs": False}

@@ -14,8 +14,8 @@ from dspy.lm15 import Request
 from ..profile import ModelProfile
 from .backend_choice import BackendName
 from .constraints import constraint_of
+from .embedded import embedded_gguf
 from .engine import AsyncLocalEngine, LocalEngine
-from .gguf import embedded_gguf
 from .load import Progress, load
 from .model_files import weights_size
 from .outlines_api import DEFAULT_MAX_TOKENS

@@ -10,8 +10,9 @@ from typing import Any, Literal
 from weakref import WeakValueDictionary
 
 from .backend_choice import LLAMA_CPP_PYTHON, XLLAMACPP, BackendName, NotRunnable, check_memory, choose_backend
+from .embedded import embedded_gguf
 from .errors import DoesNotFit, LocalModelError, MissingExtra, MissingModel
-from .gguf import WeightsError, embedded_gguf
+from .gguf import WeightsError
 from .limits import DEFAULT_CONTEXT, check_numbers
 from .model_files import Facts, examine
 from .types import LocalModel

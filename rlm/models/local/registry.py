@@ -12,7 +12,7 @@ from pathlib import Path
 from ...errors import RlmError
 from ...files import FileLock, write_atomic
 from ...paths import home
-from .gguf import embedded_gguf
+from .embedded import embedded_gguf
 from .model_files import Facts, examine
 
 EMBEDDED = "embedded"

@@ -1,7 +1,6 @@
 """GGUF files: reading them, and converting them to folders for MLX."""
 
-from ..embedded import embedded_gguf
 from .cache import as_mlx
 from .errors import WeightsError
 
-__all__ = ["WeightsError", "as_mlx", "embedded_gguf"]
+__all__ = ["WeightsError", "as_mlx"]

@@ -14,7 +14,7 @@ import pytest
 import rlm.cli
 from rlm.cli import exit_codes
 from rlm.models.local import embedded, library
-from rlm.models.local.gguf import embedded_gguf
+from rlm.models.local.embedded import embedded_gguf
 from rlm.tasks import TaskError, load
 
 TASK = 'signature: "doc: str -> title: str"\ninputs: {doc: hello}\nmodels:'

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rlm.models import OutlinesLM
-from rlm.models.local.gguf import embedded_gguf
+from rlm.models.local.embedded import embedded_gguf
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,8 @@ import pytest
 from rlm.models import OutlinesLM
 from rlm.models.local import backend_choice
 from rlm.models.local.backend_choice import NotRunnable, backends, choose, choose_backend
+from rlm.models.local.embedded import embedded_gguf
 from rlm.models.local.errors import DoesNotFit, MissingExtra
-from rlm.models.local.gguf import embedded_gguf
 from rlm.models.local.model_files import Facts, examine
 
 GGUF = Facts(embedded_gguf(), "GGUF Q4_1", "llama", 1000)

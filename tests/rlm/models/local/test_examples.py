@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rlm.models.local.gguf import embedded_gguf
+from rlm.models.local.embedded import embedded_gguf
 from tests.support.repository import EXAMPLES
 
 pytestmark = pytest.mark.weights

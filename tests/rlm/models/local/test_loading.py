@@ -9,8 +9,8 @@ import pytest
 
 from rlm.models import OutlinesLM
 from rlm.models.local import limits, load
+from rlm.models.local.embedded import embedded_gguf
 from rlm.models.local.errors import LocalModelError, MissingModel
-from rlm.models.local.gguf import embedded_gguf
 from rlm.models.local.hardware import free_memory
 
 

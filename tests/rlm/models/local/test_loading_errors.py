@@ -13,8 +13,9 @@ import pytest
 
 from rlm.models import OutlinesLM
 from rlm.models.local import library
+from rlm.models.local.embedded import embedded_gguf
 from rlm.models.local.errors import DoesNotFit, LocalModelError, MissingExtra
-from rlm.models.local.gguf import WeightsError, embedded_gguf
+from rlm.models.local.gguf import WeightsError
 
 
 @pytest.fixture

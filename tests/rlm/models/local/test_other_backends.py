@@ -11,7 +11,8 @@ from pydantic import BaseModel
 
 from rlm.models import OutlinesLM
 from rlm.models.local.constraints import constraint_of
-from rlm.models.local.gguf import as_mlx, embedded_gguf
+from rlm.models.local.embedded import embedded_gguf
+from rlm.models.local.gguf import as_mlx
 from rlm.models.local.types import Settings
 
 # The first test of a process also converts and loads the weights.

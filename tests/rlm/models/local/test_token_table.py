@@ -160,5 +160,5 @@ def test_where_nothing_can_be_written_it_works_all_the_same(tmp_path: Path, own_
 def test_the_embedded_models_table_is_kept_and_the_same(mlx_lm: Any, no_making: Any) -> None:
     loaded = mlx_lm.local._loaded
     no_making()
-    again = loaded.tokens.grammars()
+    again = loaded.tokenizer.grammars()
     assert same(loaded.grammars.tokenizer, again.tokenizer)

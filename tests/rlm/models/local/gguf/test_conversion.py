@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlm.models.local.gguf import WeightsError, as_mlx, embedded_gguf
+from rlm.models.local.embedded import embedded_gguf
+from rlm.models.local.gguf import WeightsError, as_mlx
 from rlm.models.local.gguf.mlx_folder import Form, write_folder
 from rlm.models.local.gguf.reader import Gguf
 from rlm.paths import home

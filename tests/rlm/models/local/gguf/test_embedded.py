@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from rlm.models.local import embedded
-from rlm.models.local.gguf import WeightsError, embedded_gguf
+from rlm.models.local.embedded import embedded_gguf
+from rlm.models.local.gguf import WeightsError
 
 
 def test_the_installed_file_is_the_one_that_was_tested() -> None:
