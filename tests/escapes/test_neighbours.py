@@ -239,9 +239,10 @@ def test_a_lock_on_a_file_that_all_may_read(open_box):
 
 def test_a_database_in_the_scratch_directory_works_without_locks(box):
     ended = box.run(
-        "import sqlite3\nwith sqlite3.connect('data.db') as db:\n    db.execute('create table t (x)')\n"
+        "import sqlite3\nwith sqlite3.connect('data.db') as db:\n"
+        "    db.execute('pragma journal_mode = memory')  # a flat scratch directory removes no files\n"
+        "    db.execute('create table t (x)')\n"
         "    db.execute('insert into t values (5)')\ndb.close()\n"
         "sqlite3.connect('data.db').execute('select x from t').fetchall()"
     )
-    assert ended.value in ("[(5,)]", None), ended
-    assert ended.value == "[(5,)]" or "Operational" in (ended.error or "")
+    assert ended.value == "[(5,)]", ended
