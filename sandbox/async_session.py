@@ -127,7 +127,7 @@ class AsyncSession:
                 exchange = session._begin(code, timeout, variables)
                 if isinstance(exchange, CellResult):
                     return exchange
-                return exchange.result(await drive(exchange, session._link))
+                return session._end(exchange, await drive(exchange, session._link))
         except asyncio.CancelledError:
             await self.close()
             raise

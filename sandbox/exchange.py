@@ -60,7 +60,7 @@ class Exchange:
         self._look_at = 0.0  # when the clocks must be looked at, though things keep arriving
         self._began = time.monotonic()
         self._waited_before = link.calls.waited()
-        self._cpu_before = self._cpu()
+        self._cpu_before = link.kernel.cpu_seconds()
         self._calls_before = link.calls.made
         self._done: Callable[[], bool] = lambda: True
         self._unsent: Exception | None = None
@@ -236,22 +236,14 @@ class Exchange:
         """Seconds that count: not those spent waiting for the host, unless the processor was used meanwhile."""
         wall = now - self._began
         waited = self._link.calls.waited() - self._waited_before
-        return max(wall - waited, min(wall, self._cpu() - self._cpu_before)) if waited else wall
-
-    def _cpu(self) -> float:
-        pid = self._link.kernel.pid
-        if pid is None or not hasattr(time, "pthread_getcpuclockid"):
-            return 0.0
-        try:
-            return time.clock_gettime((~pid << 3) | 2)  # the clock of that process, see clock_getcpuclockid(3)
-        except OSError:
-            return 0.0
+        return max(wall - waited, min(wall, self._link.kernel.cpu_seconds() - self._cpu_before)) if waited else wall
 
     def _stop(self, why: str) -> float:
         if self._link.has_unsent_request:  # it does not read: there is no cell to stop
             self._limit = errors.CellTimeLimit(why, survived=False)
             raise Gone
         self._limit = errors.CellTimeLimit(why, survived=True)
+        self._link.calls.cancel()
         self._stop_by = time.monotonic() + self._grace
         self._link.kernel.stop_cell()
         return self._grace
@@ -274,10 +266,12 @@ class Exchange:
         error = got.error
         if self._link.comm is not None and error is not None and error.name == "CellStopped":
             stopped, error = True, None  # all that a kernel of another make can do is raise
+        if stopped or self._limit is not None or (error is not None and error.name == "CellStopped"):
+            self._link.calls.cancel()
         if self._limit is not None:
-            error = _ended_by(self._limit, error)
+            error = ended_by(self._limit, error)
         elif death is not None:
-            error = _ended_by(death, error)
+            error = ended_by(death, error)
         return CellResult(
             outputs=tuple(got.outputs),
             value=got.data.get("text/plain"),
@@ -295,8 +289,8 @@ class Exchange:
         )
 
 
-def _ended_by(reason: errors.SandboxError, error: CellError | None) -> CellError:
-    """A cell that did not end by itself: the traceback it had, ending in the reason."""
+def ended_by(reason: errors.SandboxError, error: CellError | None = None) -> CellError:
+    """Return the error of a cell that did not end by itself: the traceback it had, ending in the reason."""
     name, message = type(reason).__name__, str(reason)
     before = error.traceback.splitlines()[:-1] if error is not None else []
     return CellError(name, message, "\n".join([*before, f"{name}: {message}"]), error.line if error else None)

@@ -87,6 +87,9 @@ class _Call:
     cost: int
     """The memory that it was estimated to take."""
 
+    dropped: bool = False
+    """The cell that made it was stopped: nobody waits for it any more."""
+
 
 class HostCalls:
     """The functions that one session offers, and the calls that are under way."""
@@ -105,7 +108,7 @@ class HostCalls:
         self._executor: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._waiting: deque[tuple[_Call, AnswerSink]] = deque()
-        self._running: set[Future[Any] | asyncio.Task[Any]] = set()
+        self._running: dict[Future[Any] | asyncio.Task[Any], _Call] = {}
         self._in_flight = 0
         self._waiting_cost = 0
         self._refusals = 0
@@ -200,18 +203,36 @@ class HostCalls:
         """Cancel what is under way; what cannot be cancelled is not waited for, and its result is dropped."""
         with self._lock:
             self._closed = True
+        self.cancel()
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+        if self._own_loop is not None:
+            self._own_loop.call_soon_threadsafe(self._own_loop.stop)
+
+    def cancel(self) -> None:
+        """Cancel what is under way or waits its turn: the cell that asked for it was stopped."""
+        with self._lock:
+            for call, _ in self._waiting:
+                self._waiting_cost -= call.cost
+                self._land(call)
             self._waiting.clear()
             running = list(self._running)
+            for call in self._running.values():
+                self._land(call)
         for future in running:
             if isinstance(future, asyncio.Task):
                 with contextlib.suppress(RuntimeError):  # its loop is closed, and it is gone
                     future.get_loop().call_soon_threadsafe(future.cancel)
             else:
                 future.cancel()
-        if self._executor is not None:
-            self._executor.shutdown(wait=False, cancel_futures=True)
-        if self._own_loop is not None:
-            self._own_loop.call_soon_threadsafe(self._own_loop.stop)
+
+    def _land(self, call: _Call) -> None:
+        """Count a call as in flight no longer: it was answered, or nobody waits for it."""
+        if not call.dropped:
+            call.dropped = True
+            self._in_flight -= 1
+            if self._in_flight == 0:
+                self._waited += time.monotonic() - self._waits_since
 
     def _start_some(self) -> None:
         while True:
@@ -220,7 +241,7 @@ class HostCalls:
                     return
                 call, sink = self._waiting.popleft()
                 future = self._submit(call)
-                self._running.add(future)
+                self._running[future] = call
             future.add_done_callback(functools.partial(self._done, call=call, sink=sink))
             if not self._waiting:
                 return
@@ -255,11 +276,9 @@ class HostCalls:
     def _done(self, future: Future[Any] | asyncio.Task[Any], call: _Call, sink: AnswerSink) -> None:
         answer = self._answer(future, call)
         with self._lock:
-            self._running.discard(future)
-            self._in_flight -= 1
+            self._running.pop(future, None)
             self._waiting_cost -= call.cost
-            if self._in_flight == 0:
-                self._waited += time.monotonic() - self._waits_since
+            self._land(call)
             closed = self._closed
         if not closed:
             sink.answer(answer)

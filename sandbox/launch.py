@@ -84,7 +84,9 @@ class KernelProcess:
         errors: int,
         exit_news: Future[Exit],
         grow: Callable[[int, int], None] = lambda pid, by: None,
+        cpu_file: str | None = None,
     ) -> None:
+        """`cpu_file` counts the processor time of the process and its children, where it may have any."""
         self.pid: int | None = pid
         self.scratch = scratch
         self.errors = errors
@@ -92,6 +94,10 @@ class KernelProcess:
         self._lock = threading.Lock()
         self._exit = exit_news
         self._grow = grow
+        self._cpu = -1
+        if cpu_file is not None:
+            with contextlib.suppress(OSError):
+                self._cpu = os.open(cpu_file, os.O_RDONLY | os.O_CLOEXEC)
         self.pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
         os.set_blocking(errors, False)
 
@@ -101,6 +107,17 @@ class KernelProcess:
         if self._killed or self._exit.done():
             return False
         return self.pidfd is None or not is_ready(self.pidfd, 0.0)
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time that it has used, with its children where it may have any; 0 if nothing says so."""
+        try:
+            if self._cpu >= 0:
+                return cgroups.cpu_seconds(self._cpu)
+            if self.pid is not None and hasattr(time, "pthread_getcpuclockid"):
+                return time.clock_gettime((~self.pid << 3) | 2)  # that process's clock, see clock_getcpuclockid(3)
+        except (OSError, ValueError):
+            pass  # it is gone
+        return 0.0
 
     def signal(self, number: int) -> None:
         """Send a signal, if the process is still there."""
@@ -148,9 +165,9 @@ class KernelProcess:
         """End the process and let go of its descriptors."""
         self.kill()
         with self._lock:
-            pidfd, errors = self.pidfd, self.errors
-            self.pidfd, self.errors = None, -1
-        for descriptor in (pidfd, errors):
+            descriptors = (self.pidfd, self.errors, self._cpu)
+            self.pidfd, self.errors, self._cpu = None, -1, -1
+        for descriptor in descriptors:
             if descriptor is not None and descriptor >= 0:
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
@@ -248,7 +265,7 @@ class Zygote:
                 raise KernelStartError(said["error"])
             if said["scratch"] is not None:
                 self._scratches.add(said["scratch"])
-            return KernelProcess(said["pid"], said["scratch"], errors, said["exit"], self.grow)
+            return KernelProcess(said["pid"], said["scratch"], errors, said["exit"], self.grow, said["cpu"])
         except (KernelStartError, TimeoutError, OSError) as error:
             said_last = _read_to_end(errors)
             os.close(errors)

@@ -37,6 +37,9 @@ class Kernel(Protocol):
     def alive(self) -> bool:
         """Whether it still runs."""
 
+    def cpu_seconds(self) -> float:
+        """Return the processor time that it has used, children included; 0 if nobody knows."""
+
     def stop_cell(self) -> None:
         """Make the running cell stop; its variables stay."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -13,9 +14,18 @@ from typing import Any, Literal
 
 from . import data
 from .call_socket import CallSocket
-from .errors import InputError, KernelDied, SandboxError, SessionClosed
-from .exchange import Exchange
+from .errors import (
+    CellTimeLimit,
+    InputError,
+    KernelDied,
+    LimitExceeded,
+    SandboxError,
+    SessionClosed,
+    SessionTimeLimit,
+)
+from .exchange import Death, Exchange, ended_by
 from .host_calls import MEMORY_FACTOR, HostCalls
+from .idle_clock import idle_clock
 from .limits import Limits
 from .link import Link
 from .policy import Mode
@@ -25,6 +35,8 @@ from .variables import variables_in
 
 _LOAD_SECONDS = 120.0
 _VARIABLES_SECONDS = 10.0
+_IDLE_STEP_SECONDS = 0.05
+_PROCESSORS = os.cpu_count() or 1
 _ALONG = {"value_bytes": 1_000, "text_bytes": 10_000}
 """How long the values may be that a cell brings along: texts cost little."""
 
@@ -71,6 +83,11 @@ class Session:
         self._closing = threading.Lock()
         self._began: float | None = None
         self._closed = False
+        self._idle_cpu = 0.0
+        self._ended: LimitExceeded | None = None
+        """The limit for which the session was ended while no cell ran."""
+
+        self._end_is_known = False
         self._protected = list(protected)
         self._parcel = data.pack(inputs or {}, by=by)
         if _kernel is not None:
@@ -120,7 +137,7 @@ class Session:
         """
         with self._one_at_a_time:
             exchange = self._begin(code, timeout, variables)
-            result = exchange if isinstance(exchange, CellResult) else exchange.result(exchange.wait())
+            result = exchange if isinstance(exchange, CellResult) else self._end(exchange, exchange.wait())
         return self._with_variables(result) if variables and self._link.comm is not None else result
 
     def variables(self, *, preview_chars: int = 200, value_bytes: int = 10_000) -> dict[str, Variable]:
@@ -130,7 +147,10 @@ class Session:
             return variables_in(exchange.answer(exchange.wait()))
 
     def _begin(self, code: str, timeout: float | None, variables: bool) -> Exchange | CellResult:
-        """Send a cell to the kernel, unless the policy has the last word on it already."""
+        """Send a cell to the kernel, unless the policy refuses it, or the session has come to its end."""
+        if self._ended is not None and not self._end_is_known:
+            self._end_is_known = True
+            return CellResult(error=ended_by(self._ended), limit=self._ended)
         self._ensure_alive()
         if self._link.review is not None and (refused := self._link.review(code)) is not None:
             return refused
@@ -140,6 +160,43 @@ class Session:
         exchange = Exchange(self._link, seconds=self.limits.cell_seconds, wall_seconds=timeout, session_seconds=left)
         exchange.execute(code, _ALONG if variables and self._link.comm is None else None)
         return exchange
+
+    def _end(self, exchange: Exchange, death: Death | None) -> CellResult:
+        """Return what is known about a cell, and have the clock between cells keep an eye on what it left behind."""
+        result = exchange.result(death)
+        if self._link.kernel.alive:
+            self._idle_cpu = self._link.kernel.cpu_seconds()
+            now = time.monotonic()
+            idle_clock().watch(self, self._idle_due(now, self.limits.cell_seconds))
+        return result
+
+    def check_idle(self, now: float) -> float | None:
+        """Called by the clock between cells: end the session if it is too old, or uses the processor too much."""
+        if self._closed or not self._link.kernel.alive:
+            return None
+        if not self._one_at_a_time.acquire(blocking=False):
+            return now
+        try:
+            assert self._began is not None
+            if now >= self._began + self.limits.session_seconds:
+                message = f"the session is older than {self.limits.session_seconds:g} s"
+                self._ended = SessionTimeLimit(message, survived=False)
+            left = self.limits.cell_seconds - (self._link.kernel.cpu_seconds() - self._idle_cpu)
+            if left <= 0 and self._ended is None:
+                message = f"threads or processes of earlier cells used more than {self.limits.cell_seconds:g} s of"
+                self._ended = CellTimeLimit(f"{message} processor time while no cell ran", survived=False)
+            if self._ended is None:
+                return self._idle_due(now, left)
+            self._link.kernel.kill()
+            return None
+        finally:
+            self._one_at_a_time.release()
+
+    def _idle_due(self, now: float, processor_seconds: float) -> float:
+        """When it may be too old, or may have used this much processor time, on all processors there are."""
+        assert self._began is not None
+        used_up = now + max(_IDLE_STEP_SECONDS, processor_seconds / _PROCESSORS)
+        return max(now + 0.001, min(used_up, self._began + self.limits.session_seconds))
 
     def _begin_look(self, preview_chars: int, value_bytes: int) -> Exchange:
         self._ensure_alive()
@@ -238,6 +295,8 @@ class Session:
     def _ensure_alive(self) -> None:
         if self._closed:
             raise SessionClosed("the session is closed")
+        if self._ended is not None:
+            raise SessionClosed(f"the session was ended: {self._ended}; open another session")
         if not self._link.kernel.alive:
             how = self._link.kernel.wait(0.0)
             raise SessionClosed(f"the session's kernel is gone{f' ({how})' if how else ''}; open another session")

@@ -6,7 +6,7 @@ kernels with it.
 
     order   {"id", "confinement", "config", "channels", "calls"}  + descriptors: channels..., [calls], errors
             {"grow": pid, "by": bytes}                            for inputs, which its control group counts too
-    answer  {"id", "pid", "scratch"} or {"id", "error"}
+    answer  {"id", "pid", "scratch", "cpu": the file that counts the processor time of its group} or {"id", "error"}
     news    {"exit": pid, "status": n, "oom": bool, "too_much": what the scratch directory held, if it was too much}
 """
 
@@ -138,7 +138,8 @@ class _Zygote:
             self._clean(child)
             raise
         self._children[pid] = child
-        return {"pid": pid, "scratch": child.scratch}
+        cpu = child.cgroup.cpu_file if child.cgroup is not None else None
+        return {"pid": pid, "scratch": child.scratch, "cpu": str(cpu) if cpu is not None else None}
 
     def _fork(self, confinement: Confinement, order: dict[str, Any], given: list[int], child: _Child) -> int:
         gate, gate_end = os.pipe()
@@ -198,10 +199,12 @@ class _Zygote:
             child = self._children.pop(pid, None)
             if child is not None:
                 oom = child.cgroup is not None and child.cgroup.oom_killed()
-                self._clean(child)
                 code = os.waitstatus_to_exitcode(status)
                 news = {"exit": pid, "status": code, "oom": oom, "too_much": child.too_much}
-                frames.send(self._control, news)
+                try:
+                    frames.send(self._control, news)  # somebody may be waiting for it: cleaning up may take longer
+                finally:
+                    self._clean(child)
 
     def _clean(self, child: _Child) -> None:
         if child.cgroup is not None:

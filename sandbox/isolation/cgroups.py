@@ -7,7 +7,7 @@ Covers:
 Does not cover:
 - machines where nobody has handed us a part of the hierarchy: `create` then gives None and the other limits stand alone
 - memory that others touched first: pages shared with the fork server are charged to it
-- processor time
+- processor time, of which a group only keeps count: the host asks for it
 
 It is a backstop. A kernel that asks for too much memory gets a MemoryError from its address-space limit; only one that
 gets around that, with many processes, meets this one and is killed.
@@ -32,7 +32,11 @@ SLACK_BYTES = 128 * 1024 * 1024
 """What an idle kernel may come to have of its own: pages it shares with the fork server until one of them writes."""
 
 SLACK_PROCESSES = 4
+CPU_USAGE, CPU_STAT = "cpuacct.usage", "cpu.stat"
 _CONTROLLERS = ("memory", "pids")
+_COUNTERS = ("cpuacct",)
+"""Controllers of version 1 that limit nothing; version 2 counts processor time in every group."""
+
 _V1_UNLIMITED = 1 << 60
 _SWEEP_AGE = 60.0
 
@@ -55,6 +59,15 @@ class Cgroup:
             for name in ("memory.memsw.limit_in_bytes", "memory.limit_in_bytes", "memory.max"):
                 if (directory / name).exists():
                     _write(directory / name, str(int(_read(directory / name)) + by))
+
+    @property
+    def cpu_file(self) -> Path | None:
+        """The file that says how much processor time all processes have used; None where the system keeps no count."""
+        for directory in self.directories:
+            for name in (CPU_USAGE, CPU_STAT):
+                if (directory / name).exists():
+                    return directory / name
+        return None
 
     def oom_killed(self) -> bool:
         """Whether the system has killed a process of this group because it was out of memory."""
@@ -100,6 +113,14 @@ def create(name: str, memory_bytes: int, processes: int) -> Cgroup | None:
     return Cgroup(tuple(made)) if made else None
 
 
+def cpu_seconds(descriptor: int) -> float:
+    """Read the processor time of a group from its opened `cpu_file`."""
+    text = os.pread(descriptor, 200, 0)
+    if text.startswith(b"usage_usec"):
+        return int(text.split(None, 2)[1]) / 1e6
+    return int(text) / 1e9
+
+
 def left_by(owner: int) -> list[Path]:
     """The groups of a fork server."""
     return [group for parent in _parents() for group in parent.glob(f"rlm-{owner}-*")]
@@ -129,7 +150,7 @@ def _parents() -> list[Path]:
         if parent is not None:
             return [parent]
     found: dict[str, Path] = {}
-    for controller in _CONTROLLERS:
+    for controller in (*_CONTROLLERS, *_COUNTERS):
         if controller in by_controller and controller in ours:
             directory = _directory(*by_controller[controller], ours[controller])
             outermost = _outermost(directory, by_controller[controller][0]) if directory is not None else None

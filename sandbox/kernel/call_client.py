@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import frames
 from ..json_cost import SMALL_BYTES, decoded_bytes, is_deeper
+from .cell_threads import CellThreads
 from .json_encoding import tagged
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=tagged).encode
@@ -57,9 +58,10 @@ class _Pending:
 class CallClient:
     """The kernel's end of the call socket."""
 
-    def __init__(self, sock: socket.socket, on_stop: Callable[[], None]) -> None:
+    def __init__(self, sock: socket.socket, on_stop: Callable[[], None], threads: CellThreads) -> None:
         self.socket = sock
         self._on_stop = on_stop
+        self._threads = threads
         self._reader = frames.Reader(_MAX_ANSWER)
         self._numbers = itertools.count(1)
         self._pending: dict[int, _Pending] = {}
@@ -73,6 +75,7 @@ class CallClient:
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function of the host and wait for what it returns."""
+        self._threads.check()
         number = next(self._numbers)
         try:
             data = frames.encode({"id": number, "name": name, "args": args, "kwargs": kwargs}, _encode)
@@ -95,6 +98,7 @@ class CallClient:
         while pending.answer is None:
             self._wait(pending)
         del self._pending[number]
+        self._threads.check()
         return self._result(pending.answer)
 
     def pump(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 from .. import policy
 from ..wire import Message
 from . import display
+from .cell_threads import CellThreads
 from .cells import Cells, Failure, Refused, failure, interrupted
 from .interrupts import Interrupts
 from .publisher import Publisher
@@ -37,7 +38,14 @@ class Execution:
     """The cells of one kernel, with what they may use and what they print."""
 
     def __init__(
-        self, publisher: Publisher, interrupts: Interrupts, *, output_bytes: int, mode: policy.Mode, rich: bool
+        self,
+        publisher: Publisher,
+        interrupts: Interrupts,
+        threads: CellThreads,
+        *,
+        output_bytes: int,
+        mode: policy.Mode,
+        rich: bool,
     ) -> None:
         self._publisher = publisher
         self._interrupts = interrupts
@@ -45,7 +53,7 @@ class Execution:
         self._pid = os.getpid()
         self._warnings: list[str] = []
         self._reserve: mmap.mmap | None = mmap.mmap(-1, _RESERVE_BYTES)
-        self.printed = Printed(publisher.stream)
+        self.printed = Printed(publisher.stream, threads)
         self.cells = Cells()
         self.output_bytes = output_bytes
         self.mode = mode

@@ -19,6 +19,7 @@ from ..wire import Message, Wire, WireError
 from ..zmtp import HungUp
 from . import client_requests, snapshot
 from .call_client import CallClient, stub
+from .cell_threads import CellThreads
 from .channels import Channel, Channels
 from .execution import Execution, Outcome
 from .inputs import bind, helpers
@@ -48,14 +49,18 @@ class Kernel:
         self._shell, self._iopub = channels.shell, channels.iopub
         self._interrupts = Interrupts(self._abandon)
         self._publisher = Publisher(self._wire, self._iopub, self._interrupts)
+        self._threads = CellThreads()
         self._execution = Execution(
             self._publisher,
             self._interrupts,
+            self._threads,
             output_bytes=config.get("output_bytes", 1 << 20),
             mode=config.get("policy", "enforce"),
             rich=self._notebook,
         )
-        self._calls = CallClient(socket.socket(fileno=calls), self._interrupts.from_call) if calls is not None else None
+        self._calls: CallClient | None = None
+        if calls is not None:
+            self._calls = CallClient(socket.socket(fileno=calls), self._interrupts.from_call, self._threads)
         self._handlers: dict[str, Callable[[Message, Channel], None]] = {
             "execute_request": self._execute,
             "comm_msg": self._comm,
@@ -135,6 +140,7 @@ class Kernel:
         """Answer the request from here, and serve from here: the frames below never run again."""
         message = self._request
         assert message is not None
+        self._threads.stop()
         self._finish(message, self._execution.abandoned(message, frame))
         if self._notebook:
             self._publisher.status("idle", message)

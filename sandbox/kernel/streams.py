@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from .cell_threads import CellThreads
+
 _CHUNK = 16_384
 _LARGEST = 1 << 18
 _HOLD_SECONDS = 0.05
@@ -15,8 +17,9 @@ _HOLD_SECONDS = 0.05
 class Printed:
     """Collects what both streams print and hands it on in order, at most `cap` bytes a cell."""
 
-    def __init__(self, send: Callable[[str, str], None]) -> None:
+    def __init__(self, send: Callable[[str, str], None], threads: CellThreads) -> None:
         self._send = send
+        self._threads = threads
         # Re-entrant: a cell can be stopped inside `write` and the next one runs on the same thread.
         self._lock = threading.RLock()
         self._pieces: list[str] = []
@@ -37,6 +40,7 @@ class Printed:
 
     def write(self, stream: str, text: str) -> None:
         """Take one piece; it is sent soon."""
+        self._threads.check()
         with self._lock:
             text = self._cap(text)
             if not text:

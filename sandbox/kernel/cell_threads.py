@@ -1,0 +1,57 @@
+"""The threads of a stopped cell: ended where they can be, and otherwise kept from printing and from the host.
+
+Python cannot end a thread that does not take part in it. An exception is raised in each; one that catches everything
+gets it again where it prints or calls the host, and waits there for ever in the end. A thread that does neither can go
+on until the clocks of the host end the session. Code that takes the kernel apart is not held by this.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+import types
+
+_TIMES = 3
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+_raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
+_current, _active, _limbo = threading.current_thread, threading._active, threading._limbo  # type: ignore[attr-defined]
+_Event = threading.Event
+
+
+class CellThreads:
+    """Which threads belong to a cell that was stopped."""
+
+    def __init__(self) -> None:
+        self._stopped: dict[int, tuple[threading.Thread, int]] = {}
+
+    def stop(self) -> None:
+        """End all threads but the one that calls this."""
+        # Without the lock of `threading`: the thread that runs cells may have been stopped while it held that.
+        alive = {id(thread): thread for thread in [*_active.values(), *_limbo.values()]}
+        alive.pop(id(_current()), None)
+        known = self._stopped
+        self._stopped = {key: known.get(key, (thread, 0)) for key, thread in alive.items()}
+        frames = sys._current_frames()
+        for thread in alive.values():
+            # One in the midst of the kernel's own code may hold a lock, or have sent half a message.
+            if thread.ident is not None and not _is_in_our_code(frames.get(thread.ident)):
+                _raise_in(thread.ident, SystemExit)
+
+    def check(self) -> None:
+        """Go no further if the thread that calls this is one of a stopped cell."""
+        if self._stopped and (entry := self._stopped.get(id(thread := _current()))) is not None:
+            if entry[1] >= _TIMES:
+                _Event().wait()
+            self._stopped[id(thread)] = (thread, entry[1] + 1)
+            raise SystemExit
+
+
+def _is_in_our_code(frame: types.FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_HERE):
+            return True
+        frame = frame.f_back
+    return False

@@ -1,0 +1,118 @@
+"""What goes on when no cell runs, or a cell has been stopped: threads, processes, and the clocks that hold for them."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from .hosts import eventually, goes_on, runs
+
+pytestmark = pytest.mark.any_user
+
+GRACE = 0.7  # as in serving.py
+
+_LATE = {
+    "a-thread": (
+        "def go_on():\n    while True:\n        note('late')\n        time.sleep(0.01)\n"
+        "threading.Thread(target=go_on, daemon=True).start()\n"
+    ),
+    "a-thread-that-catches-everything": (
+        "def go_on():\n    while True:\n        try:\n            note('late')\n            time.sleep(0.01)\n"
+        "        except BaseException:\n            pass\n"
+        "threading.Thread(target=go_on, daemon=True).start()\n"
+    ),
+    "a-pool": (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "pool = ThreadPoolExecutor(8)\n"
+        "for number in range(5000):\n    pool.submit(lambda: (note('late'), time.sleep(0.01)))\n"
+    ),
+    "calls-that-wait-their-turn": (
+        "for number in range(25):\n"
+        "    threading.Thread(target=lambda: (pause(1.0), note('late')), daemon=True).start()\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("late", _LATE)
+@pytest.mark.parametrize("stopped", ["by-the-clock", "by-the-host"])
+def test_threads_of_a_stopped_cell_make_no_calls_in_later_cells(open_box, late, stopped):
+    box = open_box(functions=["note", "pause", "stop"], limits={"parallel_calls": 4})
+    begin = f"import threading, time\nkept = 7\n{_LATE[late]}time.sleep(0.3)\n"
+    if stopped == "by-the-clock":
+        ended = box.run(begin + "time.sleep(20)", timeout=0.8)
+        assert (ended.limit, ended.survived) == ("CellTimeLimit", True)
+    else:
+        assert box.run(begin + "stop()").stopped
+    ended = box.run("import time\ntime.sleep(1.5)\nkept")
+    assert (ended.value, ended.noted, ended.made) == ("7", [], 0)
+    assert box.run("note('mine')").noted == [[["mine"], {}]]
+
+
+def test_threads_of_a_cell_that_ended_by_itself_go_on(open_box):
+    box = open_box(functions=["note"])
+    box.run("import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.5), note('mine'))).start()")
+    assert box.run("time.sleep(1.0)").noted == [[["mine"], {}]]
+
+
+def test_output_of_threads_of_a_stopped_cell_is_not_that_of_later_cells(open_box):
+    box = open_box()
+    ended = box.run(
+        "import threading, time\n"
+        "def go_on():\n    while True:\n        print('late', flush=True)\n        time.sleep(0.01)\n"
+        "threading.Thread(target=go_on, daemon=True).start()\ntime.sleep(20)",
+        timeout=0.5,
+    )
+    assert ended.survived
+    assert box.run("time.sleep(0.5)\nprint('mine')").text == "mine\n"
+
+
+def test_threads_that_go_on_between_cells_use_up_the_time_of_a_cell(open_box):
+    box = open_box(limits={"cell_seconds": 1.0})
+    ended = box.run("import threading\nthreading.Thread(target=lambda: [0 for _ in iter(int, 1)], daemon=True).start()")
+    assert ended.error is None
+    assert eventually(lambda: not runs(box.pid), 15)
+    ended = box.run("1")
+    assert (ended.limit, ended.survived, ended.alive) == ("CellTimeLimit", False, False)
+    assert goes_on(box)
+
+
+def test_a_session_that_waits_between_cells_ends_when_it_is_too_old(open_box):
+    box = open_box(limits={"session_seconds": 1.5})
+    began = time.monotonic()
+    assert box.run("1").value == "1"
+    assert eventually(lambda: not runs(box.pid), 10)
+    assert time.monotonic() - began > 1.3
+    ended = box.run("1")
+    assert (ended.limit, ended.survived) == ("SessionTimeLimit", False)
+
+
+def test_a_session_that_does_nothing_between_cells_is_left_alone(open_box):
+    box = open_box(limits={"cell_seconds": 0.3})
+    box.run("kept = 5\nimport threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()")
+    time.sleep(1.2)
+    assert box.run("kept").value == "5"
+
+
+_CHILDREN = {
+    "a-fork": "if os.fork() == 0:\n    while True: pass\n",
+    "a-program": "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'while True: pass'])\n",
+    "many-that-nobody-waits-for": (
+        "import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "def work():\n    while True:\n"
+        "        if os.fork() == 0:\n            sum(range(10**6))\n            os._exit(0)\n"
+        "        time.sleep(0.01)\n"
+        "import threading\nthreading.Thread(target=work, daemon=True).start()\n"
+    ),
+}
+
+
+@pytest.mark.needs_cgroup
+@pytest.mark.parametrize("way", _CHILDREN)
+def test_processes_behind_a_slow_host_call_count(open_box, variant, way):
+    if variant.tier != "namespaces":
+        pytest.skip("no process can be started there: see test_bombs.py")
+    box = open_box(functions=["pause"], limits={"cell_seconds": 1.0})
+    ended = box.run(f"import os, time\n{_CHILDREN[way]}pause(8)", seconds=20)
+    assert ended.limit == "CellTimeLimit", ended
+    assert ended.took - ended.delayed < 5.0
