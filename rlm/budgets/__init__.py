@@ -1,8 +1,9 @@
-"""Budgets: limits, why a run fell back, and the ledger that counts what a tree of runs uses."""
+"""Budgets: limits, the reasons for a fallback, and the ledger that counts what a tree of runs uses."""
 
-from .ledger import BudgetExceeded, Ledger, Remaining, Usage
-from .reasons import (
+from .budget import (
+    ExecutionState,
     FallbackReason,
+    FallbackTrigger,
     MaxConsecutiveErrors,
     MaxCost,
     MaxIterations,
@@ -10,7 +11,8 @@ from .reasons import (
     MaxTokens,
     Timeout,
 )
-from .trigger import ExecutionState, FallbackTrigger
+from .ledger import BudgetExceeded, Ledger
+from .usage import Remaining, Usage
 
 __all__ = [
     "BudgetExceeded",

@@ -19,7 +19,7 @@ import pytest
 import rlm
 import sandbox
 from rlm import errors
-from rlm.budgets.reasons import MaxIterations
+from rlm.budgets import MaxIterations
 from rlm.extraction.retry import Attempt, ExtractionMetrics
 from rlm.history import REPLHistoryEntry
 from rlm.results import Failed

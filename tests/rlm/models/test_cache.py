@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from rlm.budgets.ledger import Remaining
+from rlm.budgets import Remaining
 from rlm.models import policy
 from rlm.models.cache import AnswerCache, one_run, question_of
 from rlm.models.client import Answer, ModelError, ask
