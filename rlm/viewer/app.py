@@ -51,7 +51,9 @@ def application(
         return _json({"runs": [run.to_dict() for run in runs], "skipped": list(runs.skipped)})
 
     def summary(request: Request) -> Response:
-        return _json(queries.summary(_run(cache, request)))
+        run = _run(cache, request)
+        sample = table.sample(run.id) if table is not None else None
+        return _json({**queries.summary(run), "sample": sample})
 
     def events(request: Request) -> Response:
         run = _run(cache, request)  # before its events: a run that has ended has all of them in the trace

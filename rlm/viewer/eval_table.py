@@ -22,10 +22,17 @@ class EvaluationTable:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = threading.Lock()
-        self._cached: tuple[tuple[int, int], dict[str, Any]] | None = None
+        self._cached: tuple[tuple[int, int], dict[str, Any], dict[str, dict[str, Any]]] | None = None
 
     def read(self) -> dict[str, Any]:
         """Return the table. Raises `EvalLogError`."""
+        return self._read()[0]
+
+    def sample(self, run_id: str) -> dict[str, Any] | None:
+        """Return the sample of a run, with its score and the expected outputs. Raises `EvalLogError`."""
+        return self._read()[1].get(run_id)
+
+    def _read(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         from ..evals.log import SAMPLES, read_log
 
         try:
@@ -35,8 +42,10 @@ class EvaluationTable:
             state = (0, 0)
         with self._lock:
             if self._cached is None or self._cached[0] != state:
-                self._cached = (state, _table(read_log(self._folder)))
-            return self._cached[1]
+                log = read_log(self._folder)
+                samples = {entry.run_id: _sample(entry) for entry in log.entries if entry.run_id is not None}
+                self._cached = (state, _table(log), samples)
+            return self._cached[1:]
 
 
 def _table(log: EvalLog) -> dict[str, Any]:
@@ -71,6 +80,22 @@ def _row(entry: Entry) -> dict[str, Any]:
         "cost_usd": usage.get("cost_usd"),
         "duration": entry.seconds,
     }
+
+
+def _sample(entry: Entry) -> dict[str, Any]:
+    """Return one sample for the page of its run."""
+    return {
+        "sample": entry.sample_id,
+        "suite": entry.suite,
+        "epoch": entry.epoch,
+        "score": entry.score,
+        "scores": entry.scores,
+        "expected": {name: shorten(_text(value), _MAX_CHARS) for name, value in entry.expected.items()},
+    }
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _short(value: Any) -> str | None:

@@ -93,12 +93,15 @@ def summary(run: RunRecord) -> dict[str, Any]:
     """Return the start and the ending of a run; long texts are references."""
     ended = run.events(kinds=["run_ended"])
     data = _without_history("run_ended", ended[-1].data) if ended else {}
+    below = descendants(run)
+    answered_by = _answered_by(run, below, data.get("result"))
     return {
         "run": run.to_dict(),
         "beginning": run.beginning,
         "ending": data,
-        "set_at": _set_at(run, data.get("result")),
-        "descendants": [descendant.to_dict() for descendant in descendants(run)],
+        "answered_by": answered_by.id,
+        "set_at": _set_at(answered_by, data.get("result")),
+        "descendants": [descendant.to_dict() for descendant in below],
     }
 
 
@@ -127,6 +130,13 @@ def _without_history(kind: str, data: dict[str, Any]) -> dict[str, Any]:
     if kind == "run_ended" and isinstance(result, dict):
         return {**data, "result": {name: value for name, value in result.items() if name != "history"}}
     return data
+
+
+def _answered_by(run: RunRecord, below: Iterable[RunRecord], result: Any) -> RunRecord:
+    """Return the run that has the answer: the run itself or, in a run with plans, that of the accepted plan."""
+    plan = result.get("plan") if isinstance(result, dict) else None
+    run_id = plan.get("run_id") if isinstance(plan, dict) else None
+    return next((child for child in below if child.id == run_id), run)
 
 
 def _set_at(run: RunRecord, result: Any) -> dict[str, int]:

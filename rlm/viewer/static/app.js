@@ -1,17 +1,18 @@
-// The page: which part of it is meant by the address, and what the keys do.
+// The page: routes between its parts by the address, and handles keys.
 
 import { ComparePage } from "./pages/compare_page.js";
 import { h } from "./lib/dom.js";
 import { RunPage } from "./pages/run_page.js";
 import { RunsPage } from "./pages/runs_page.js";
 import { EmbeddedSource, ServerSource } from "./lib/data_source.js";
-import { SuitePage } from "./pages/evaluation_page.js";
+import { EvaluationPage } from "./pages/evaluation_page.js";
+import { CONDITIONS } from "./lib/search_query.js";
 import { shown } from "./lib/untrusted_text.js";
 
 const HELP = [
   ["j  k", "next, previous"],
   ["g  G", "first, last"],
-  ["Enter", "open"],
+  ["Enter", "open; in the search, open the first match"],
   ["/", "search"],
   ["Esc", "back, or clear the search"],
   ["x", "choose a run to compare"],
@@ -30,20 +31,36 @@ let home = "#/";
 
 const help = h(
   "dialog",
-  { class: "help", "aria-label": "Keys" },
+  { class: "help", "aria-label": "Help" },
   h("h2", {}, "Keys"),
   h(
     "dl",
     {},
-    HELP.map(([keys, what]) => [
+    HELP.map(([keys, meaning]) => [
       h(
         "dt",
         {},
-        keys.split("  ").map((one) => h("kbd", {}, one)),
+        keys.split("  ").map((key) => h("kbd", {}, key)),
       ),
-      h("dd", {}, what),
+      h("dd", {}, meaning),
     ]),
   ),
+  !source.embedded && [
+    h("h2", {}, "Search conditions"),
+    h("p", { class: "muted" }, "Conditions can be combined with each other and with words. All have to match."),
+    h(
+      "dl",
+      { class: "conditions" },
+      CONDITIONS.map(([examples, meaning]) => [
+        h(
+          "dt",
+          {},
+          examples.split("  ").map((example) => h("code", {}, example)),
+        ),
+        h("dd", {}, meaning),
+      ]),
+    ),
+  ],
   h("button", { type: "button", class: "button", on: { click: () => help.close() } }, "Close"),
 );
 const content = h("div", { class: "content" });
@@ -61,7 +78,7 @@ place.append(
     crumb,
     h(
       "button",
-      { type: "button", class: "button small keys", "aria-label": "Keys", on: { click: () => help.showModal() } },
+      { type: "button", class: "button small keys", "aria-label": "Keys and search conditions", on: { click: () => help.showModal() } },
       "?",
     ),
   ),
@@ -107,7 +124,7 @@ async function route() {
   const common = { source, go, chosen, home, query: wanted.query };
   if (wanted.name === "run") page = new RunPage({ ...common, id: wanted.one });
   else if (wanted.name === "compare") page = new ComparePage({ ...common, first: wanted.one, second: wanted.other });
-  else if (wanted.name === "eval") page = new SuitePage(common);
+  else if (wanted.name === "eval") page = new EvaluationPage(common);
   else page = new RunsPage(common);
   const here = page;
   content.replaceChildren(here.element);
@@ -115,8 +132,8 @@ async function route() {
   try {
     await here.start({ step: wanted.other, query: wanted.query });
     document.title = `${here.title} · rlm`;
-    if (here instanceof SuitePage && home === "#/") {
-      home = "#/eval"; // from now on, back is back to the suite's table
+    if (here instanceof EvaluationPage && home === "#/") {
+      home = "#/eval"; // from now on, Escape leads back to the evaluation
       crumb.replaceChildren(h("a", { href: "#/" }, "runs"), " · ", h("a", { href: home }, "evaluation"));
     }
     performance.mark("rlm-open");
@@ -141,7 +158,6 @@ addEventListener("keydown", (event) => {
   if (typing) {
     if (event.key === "Escape" || event.key === "Enter") {
       event.target.blur();
-      if (event.key === "Enter") page?.keys?.g?.();
       event.preventDefault();
     }
     return;

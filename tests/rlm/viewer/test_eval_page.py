@@ -106,6 +106,11 @@ async def test_the_table_shows_scores_by_length_and_every_sample(tab: Any, place
     await page.set_viewport_size({"width": 400, "height": 800})
     await expect(row.locator(".score")).to_be_visible()
     assert await tab.wide() <= 0
+    for cell in await page.locator(".suite-groups td:not(:empty)").all():
+        box = await cell.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 400
 
 
 async def test_samples_are_searched_filtered_and_sorted(tab: Any, place: str) -> None:
@@ -128,6 +133,27 @@ async def test_samples_are_searched_filtered_and_sorted(tab: Any, place: str) ->
     assert (await page.locator(f"{ROWS} .cost").all_inner_texts())[0] == "$0.50"
     await page.click(".runs-head .score button")
     assert await page.locator(f"{ROWS} .score").all_inner_texts() == ["1.00", "1.00", "0.00", "0.00"]
+
+
+async def test_the_run_of_a_sample_shows_its_score_and_the_expected_answer(
+    tab: Any, place: str, address: str, runs: Any
+) -> None:
+    page = tab.page
+    await page.goto(f"{place}#/run/{runs.leases[1]}")
+    await expect(page.locator(".sample-line")).to_have_text("Score 0.00sample lease-2 of lease, epoch 1")
+    wrong = page.locator("tr[data-field=rent]")
+    await expect(wrong.locator(".answer-value")).to_have_text("987654")
+    await expect(wrong.locator(".answer-expected .value")).to_have_text("4001")
+    await expect(wrong.locator(".field-score.wrong")).to_have_text("0.00")
+    await page.goto(f"{place}#/run/{runs.leases[0]}")
+    await expect(page.locator("tr[data-field=rent] .field-score.right")).to_have_text("✓")
+    await page.set_viewport_size({"width": 400, "height": 800})
+    assert await tab.wide() <= 0
+    await page.goto(f"{place}#/run/{runs.counts[1]}")  # it is no sample
+    await expect(page.locator("tr[data-field=n] .answer-value")).to_have_text("20")
+    await page.goto(f"{address}#/run/{runs.leases[1]}")  # a server without the log
+    await expect(page.locator("tr[data-field=rent] .answer-value")).to_have_text("987654")
+    await expect(page.locator(".sample-line, .answer-expected")).to_have_count(0)
 
 
 async def test_a_row_opens_the_trace_of_its_run_and_back_is_the_table(tab: Any, place: str, runs: Any) -> None:

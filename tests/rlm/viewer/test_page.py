@@ -135,7 +135,7 @@ async def test_evidence_leads_to_where_a_value_came_from(tab: Any, address: str,
     await expect(page.locator("tr.variable.wanted")).to_be_in_viewport()
     await page.goto(f"{address}#/run/{runs.counts[0]}")
     await page.click("tr[data-field=n] a.evidence.submitted")
-    await expect(page.locator("pre.code .py-ours")).to_have_text("SUBMIT")
+    await expect(page.locator("pre.code .py-repl")).to_have_text("SUBMIT")
 
 
 async def test_the_tree_opens_branch_by_branch(tab: Any, address: str, runs: Any) -> None:
@@ -257,7 +257,7 @@ async def test_the_keys_do_what_the_help_says(tab: Any, address: str, runs: Any)
     await page.keyboard.press("/")
     await page.keyboard.type("lease")
     await expect(page.locator(".runs .window-row")).to_have_count(2)
-    await page.keyboard.press("Enter")
+    await page.keyboard.press("ArrowDown")
     await page.keyboard.press("j")
     await page.keyboard.press("k")
     await page.keyboard.press("j")
@@ -275,6 +275,105 @@ async def test_the_keys_do_what_the_help_says(tab: Any, address: str, runs: Any)
     await expect(page.locator(".runs .window-row").first).to_be_visible()
 
 
+async def test_enter_in_the_search_opens_the_first_match(tab: Any, address: str, runs: Any) -> None:
+    page = tab.page
+    await page.goto(address)
+    await expect(page.locator(".runs .window-row").first).to_be_visible()
+    await page.keyboard.press("/")
+    await page.keyboard.type(runs.counts[0])
+    await page.keyboard.press("Enter")
+    await expect(page.locator("h1")).to_have_text("count")
+    await asyncio.sleep(0.2)  # longer than the delay of the search
+    assert f"#/run/{runs.counts[0]}" in page.url
+
+
+async def test_an_unknown_condition_is_named_and_the_help_lists_the_known_ones(tab: Any, address: str) -> None:
+    page = tab.page
+    await page.goto(address)
+    await expect(page.locator(".runs .window-row").first).to_be_visible()
+    message = page.locator(".window.empty")
+    for typed, text in (
+        ("confidnce<0.5", "There is no condition “confidnce”. Did you mean confidence<0.5?"),
+        ("colour:red", "There is no condition “colour”. Press ? for the list."),
+        ("confidence<high", "“high” is not a number: confidence takes 0.5, 50%, 10k or 2m."),
+        ("ending=failed", "ending takes a colon: ending:failed"),
+        ("constructor>1", "There is no condition “constructor”. Press ? for the list."),
+        ("ending:unfinished", "No run matches."),
+        ("zebra", "No run matches."),
+    ):
+        await page.fill("#search", typed)
+        await expect(message).to_have_attribute("data-empty", text)
+    await page.fill("#search", "payer: tenant")  # not a condition, and in the text
+    await expect(page.locator(".runs .window-row")).to_have_count(2)
+    await page.click("button.keys")
+    for condition in ("ending:", "confidence<0.5", "cost>0.01", "duration>=2m", "tokens>10k", "score<1"):
+        await expect(page.locator("dialog.help .conditions")).to_contain_text(condition)
+
+
+async def test_numbers_have_units(tab: Any, address: str, runs: Any) -> None:
+    page = tab.page
+    await page.goto(f"{address}#/run/{runs.leases[0]}/start")
+    limits = page.locator(".part:has(> h3:text('Limits')) > dl > dd")
+    await expect(limits).to_have_text(["4", "20", "5:00 min", "500,000"])
+    settings = page.locator(".part:has(> h3:text('Settings'))")
+    units = {"memory size": "1 GiB", "cell time": "1:00 min", "call size": "4 MiB", "file count": "2,000"}
+    for name, value in units.items():
+        await expect(settings.locator(f"dt:text-is('{name}') + dd")).to_have_text(value)
+    await page.click("[data-step=trigger]")
+    await expect(page.locator(".part:has(> h3:text('Limit')) dd")).to_have_text(["max iterations", "4", "4"])
+
+
+async def test_the_start_of_the_kernel_is_no_part_of_the_first_cell(tab: Any, tmp_path: Path) -> None:
+    page, run, begin = tab.page, "e" * 12, 1_000_000.0
+    events = [
+        make_event("iteration_started", run, {"iteration": 1}, begin),
+        make_event("cell_started", run, {"iteration": 1, "code": "x = 1"}, begin),
+        make_event("cell_ended", run, {"iteration": 1, "output": "", "success": True, "seconds": 0.1}, begin + 0.5),
+        make_event("history", run, {"iteration": 1, "reasoning": "I go on."}, begin + 0.5),
+        make_event("iteration_started", run, {"iteration": 2}, begin + 0.5),
+        make_event("cell_started", run, {"iteration": 2, "code": "x = 2"}, begin + 0.5),
+        make_event("cell_ended", run, {"iteration": 2, "output": "", "success": True, "seconds": 0.5}, begin + 1),
+        make_event("history", run, {"iteration": 2, "reasoning": "I go on."}, begin + 1),
+    ]
+    tell(tmp_path, [started(run, begin, doc="text"), *events, ended(run, begin + 1, {"answer": "42"})])
+    with contextlib.contextmanager(serve)(tmp_path) as address:
+        await page.goto(f"{address}#/run/{run}")
+        canvas = page.locator(".flame-canvas")
+        await tab.until("document.querySelector('.flame-canvas').height > 70")
+        width = await canvas.evaluate("one => one.clientWidth")
+        for share, bar, took in (
+            (0.2, "Kernel start before the cell of iteration 1", "400 ms"),
+            (0.45, "Cell of iteration 1", "100 ms"),
+            (0.75, "Cell of iteration 2", "500 ms"),
+        ):
+            await canvas.hover(position={"x": width * share, "y": 22 + 2.5 * 20})
+            await expect(page.locator(".tip b")).to_have_text(bar)
+            await expect(page.locator(".tip span")).to_have_text(took)
+        await page.goto("about:blank")
+
+
+async def test_rows_reach_the_edge_of_their_card(tab: Any, address: str) -> None:
+    page = tab.page
+    await page.goto(address)
+    await expect(page.locator(".runs .window-row").first).to_be_visible()
+    gaps = """() => ["left", "right"].map(side => Math.abs(
+        document.querySelector(".runs .window-row").getBoundingClientRect()[side]
+        - document.querySelector(".card.runs").getBoundingClientRect()[side]))"""
+    assert max(await page.evaluate(gaps)) <= 1.5
+
+
+async def test_prompts_are_in_a_monospaced_face_and_reasoning_is_not(tab: Any, address: str, runs: Any) -> None:
+    page = tab.page
+    await page.goto(f"{address}#/run/{runs.leases[0]}/2")
+    face = "one => getComputedStyle(one).fontFamily"
+    assert "mono" not in await page.locator(".part:has(> h3:text('Reasoning')) pre").evaluate(face)
+    await page.click("summary:has-text('Prompt')")
+    await page.click("summary:has-text('System prompt')")
+    await expect(page.locator(".fold pre.prompt")).not_to_have_count(0)
+    for block in await page.locator(".fold pre.prompt").all():
+        assert "mono" in await block.evaluate(face)
+
+
 async def test_a_narrow_screen_shows_all_of_it(tab: Any, address: str, runs: Any) -> None:
     page = tab.page
     await page.set_viewport_size({"width": 360, "height": 740})
@@ -288,6 +387,13 @@ async def test_a_narrow_screen_shows_all_of_it(tab: Any, address: str, runs: Any
         await page.goto(address + place)
         await expect(page.locator(".window-row, .pane h2, .pairs").first).to_be_visible()
         assert await tab.wide() <= 0, place
+    await page.goto(address)
+    await expect(page.locator(".chip")).to_have_count(3)
+    for control in await page.locator(".chip, .selects select").all():
+        box = await control.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 360
     await page.goto(f"{address}#/run/{runs.leases[0]}/2")
     await page.click("[aria-label='Next step']")
     await expect(page.locator(".pane h2")).to_have_text("Iteration 3")

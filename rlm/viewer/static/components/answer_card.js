@@ -1,110 +1,152 @@
-// The answer: each output field, and links to where it came from.
+// The answer: each output field with its value and links to its evidence; for a sample, also the expected value.
 
+import { meter } from "./badge.js";
 import { h } from "../lib/dom.js";
 import { percent } from "../lib/format.js";
 import { line, shown } from "../lib/untrusted_text.js";
 import { valueOf } from "./value_view.js";
 
-const MOST_LINKS = 6;
+const MAX_LINKS = 6;
 
 function fieldOf(pointer) {
   return String(pointer).split("/")[1]?.replaceAll("~1", "/").replaceAll("~0", "~") ?? "";
 }
 
 // The address of one piece of evidence inside the page.
-export function placeOf(model, one) {
-  if (Number.isInteger(one.iteration) && Array.isArray(one.span)) {
-    return `#/run/${model.id}/${one.iteration}?mark=${Number(one.span[0])}-${Number(one.span[1])}`;
+export function evidenceAddress(model, item) {
+  const run = model.answeredBy.id;
+  if (Number.isInteger(item.iteration) && Array.isArray(item.span)) {
+    return `#/run/${run}/${item.iteration}?mark=${Number(item.span[0])}-${Number(item.span[1])}`;
   }
-  const places = model.summary.set_at;
-  const number = Object.hasOwn(places, one.variable) ? places[one.variable] : null;
-  return number === null ? null : `#/run/${model.id}/${number}?variable=${encodeURIComponent(one.variable)}`;
+  const setAt = model.summary.set_at;
+  const number = Object.hasOwn(setAt, item.variable) ? setAt[item.variable] : null;
+  return number === null ? null : `#/run/${run}/${number}?variable=${encodeURIComponent(item.variable)}`;
 }
 
-function evidenceLink(model, one) {
-  const place = placeOf(model, one);
-  const number = /\/(\d+)\?/.exec(place ?? "")?.[1];
-  const said =
-    one.kind === "variable"
-      ? [h("code", {}, line(one.variable, 40)), number && h("span", { class: "muted" }, ` at ${number}`)]
-      : ["printed", h("span", { class: "muted" }, ` at ${one.iteration}`)];
-  const about = `${one.path}: ${String(one.quote ?? "").slice(0, 200)}`;
-  return place
-    ? h("a", { class: `evidence ${one.kind}`, href: place, title: about, "data-path": one.path }, said)
-    : h("span", { class: `evidence ${one.kind}`, title: about }, said);
+function evidenceLink(model, item) {
+  const address = evidenceAddress(model, item);
+  const number = /\/(\d+)\?/.exec(address ?? "")?.[1];
+  const label =
+    item.kind === "variable"
+      ? [h("code", {}, line(item.variable, 40)), number && h("span", { class: "muted" }, ` at ${number}`)]
+      : ["printed", h("span", { class: "muted" }, ` at ${item.iteration}`)];
+  const title = `${item.path}: ${String(item.quote ?? "").slice(0, 200)}`;
+  return address
+    ? h("a", { class: `evidence ${item.kind}`, href: address, title, "data-path": item.path }, label)
+    : h("span", { class: `evidence ${item.kind}`, title }, label);
+}
+
+// The iteration that submitted; it may be one of the run of an accepted plan.
+function submittedLink(model) {
+  const { answeredBy } = model;
+  const child = answeredBy.id !== model.id;
+  const number = child ? answeredBy.iterations_used : model.iterations.at(-1)?.number;
+  if (!number) return null;
+  return h(
+    "a",
+    { class: "evidence submitted", href: `#/run/${answeredBy.id}/${number}` },
+    "submitted",
+    h("span", { class: "muted" }, child ? ` at ${number} of ${answeredBy.task ?? answeredBy.id}` : ` at ${number}`),
+  );
 }
 
 function evidenceOf(model, field, all, submitted) {
-  const found = all.filter((one) => one && fieldOf(one.path) === field);
-  if (found.length) {
-    const rest = found.length - MOST_LINKS;
+  const items = all.filter((item) => item && fieldOf(item.path) === field);
+  if (items.length) {
+    const rest = items.length - MAX_LINKS;
     return [
-      found.slice(0, MOST_LINKS).map((one) => evidenceLink(model, one)),
+      items.slice(0, MAX_LINKS).map((item) => evidenceLink(model, item)),
       rest > 0 && h("span", { class: "muted" }, ` and ${rest} more`),
     ];
   }
-  if (submitted && model.iterations.length) {
-    const last = model.iterations.at(-1).number;
-    return h(
-      "a",
-      { class: "evidence submitted", href: `#/run/${model.id}/${last}` },
-      "submitted",
-      h("span", { class: "muted" }, ` at ${last}`),
-    );
-  }
-  return h("span", { class: "evidence none" }, "nothing found");
+  const link = submitted ? submittedLink(model) : null;
+  return link ?? h("span", { class: "evidence none" }, submitted ? "submitted" : "no evidence");
 }
 
-export function answer(source, model) {
-  const ending = model.summary.ending;
-  const result = ending.result ?? {};
-  const run = model.run;
+function expectedCell(sample, name) {
+  const score = sample.scores[name];
+  const known = typeof score === "number";
+  return h(
+    "td",
+    { class: "answer-expected", "data-label": "expected" },
+    h("span", { class: "value" }, Object.hasOwn(sample.expected, name) ? shown(String(sample.expected[name])) : "–"),
+    known && h("span", { class: `field-score ${score >= 1 ? "right" : "wrong"}` }, score >= 1 ? "✓" : score.toFixed(2)),
+  );
+}
+
+function sampleLine(sample) {
+  return h(
+    "p",
+    { class: "sample-line" },
+    "Score ",
+    meter(sample.score),
+    h("b", {}, sample.score.toFixed(2)),
+    h("span", { class: "muted" }, line(`sample ${sample.sample} of ${sample.suite}, epoch ${sample.epoch}`, 120)),
+  );
+}
+
+const NO_ANSWER = {
+  running: "The run is not finished; there is no answer yet.",
+  unfinished: "The trace ends before there was an answer.",
+};
+
+export function answerCard(source, model) {
+  const { run } = model;
+  const { sample } = model.summary;
+  const result = model.summary.ending.result ?? {};
   const outputs = result.outputs ?? result.partial_outputs;
   const submitted = run.ending === "submitted";
   const evidence = Array.isArray(result.evidence) ? result.evidence : [];
-  const known =
-    outputs && typeof outputs === "object" && !Array.isArray(outputs) && !("$body" in outputs) && !("$json" in outputs);
-  const rows = known
-    ? Object.entries(outputs).map(([name, value]) =>
-        h(
-          "tr",
-          { "data-field": name },
-          h("th", { scope: "row" }, shown(name)),
-          h("td", { class: "answer-value" }, valueOf(source, model.id, value)),
-          run.ending !== "failed" &&
-            h("td", { class: "answer-evidence" }, evidenceOf(model, name, evidence, submitted)),
-        ),
-      )
-    : [];
-  const sure = run.confidence;
+  const isObject = outputs && typeof outputs === "object" && !Array.isArray(outputs);
+  const fields = isObject && !("$body" in outputs) && !("$json" in outputs) ? outputs : null;
+  const names = [...new Set([...Object.keys(fields ?? {}), ...Object.keys(sample?.expected ?? {})])];
+  const rows = names.map((name) =>
+    h(
+      "tr",
+      { "data-field": name },
+      h("th", { scope: "row" }, shown(name)),
+      h(
+        "td",
+        { class: "answer-value" },
+        fields && Object.hasOwn(fields, name)
+          ? valueOf(source, model.id, fields[name])
+          : h("span", { class: "muted" }, "–"),
+      ),
+      sample && expectedCell(sample, name),
+      run.ending !== "failed" && h("td", { class: "answer-evidence" }, evidenceOf(model, name, evidence, submitted)),
+    ),
+  );
+  const head =
+    sample &&
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        ["", "Answer", "Expected", run.ending !== "failed" && "Evidence"]
+          .filter((title) => title !== false)
+          .map((title) => h("th", { scope: "col" }, title)),
+      ),
+    );
   return h(
     "section",
     { class: "card answer-card", "aria-label": "Answer" },
     h(
       "div",
       { class: "card-head" },
-      h("h2", {}, run.ending === "failed" && outputs ? "What there is of an answer" : "Answer"),
-      run.ending === "extracted" && h("span", { class: "confidence-note" }, `extracted, confidence ${percent(sure)}`),
+      h("h2", {}, run.ending === "failed" && outputs ? "Partial answer" : "Answer"),
+      run.ending === "extracted" &&
+        h("span", { class: "confidence-note" }, `extracted, confidence ${percent(run.confidence)}`),
     ),
+    sample && sampleLine(sample),
     run.reason && h("p", { class: `reason ${run.ending}` }, shown(run.reason)),
     rows.length
-      ? h("table", { class: "answers" }, h("tbody", {}, rows))
+      ? h("table", { class: `answers ${sample ? "with-expected" : ""}` }, head, h("tbody", {}, rows))
       : outputs !== undefined && outputs !== null
         ? valueOf(source, model.id, outputs)
-        : h(
-            "p",
-            { class: "muted" },
-            {
-              running: "The run goes on; there is no answer yet.",
-              unfinished: "The record ends before there was an answer.",
-            }[run.ending] ?? "There is none.",
-          ),
+        : h("p", { class: "muted" }, NO_ANSWER[run.ending] ?? "There is no answer."),
     result.extraction_notes &&
-      h(
-        "p",
-        { class: "notes" },
-        h("b", {}, "Notes of the extraction "),
-        valueOf(source, model.id, result.extraction_notes),
-      ),
+      h("p", { class: "notes" }, h("b", {}, "Notes of the extraction "), valueOf(source, model.id, result.extraction_notes)),
   );
 }

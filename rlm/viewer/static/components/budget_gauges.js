@@ -1,4 +1,4 @@
-// Budgets: what was used, of what, how it grew, and where the trigger fired.
+// Budgets: usage of each limit, its growth, and where the trigger fired.
 
 import { h, svg } from "../lib/dom.js";
 import { count, dollars, seconds, short } from "../lib/format.js";
@@ -17,7 +17,7 @@ const MOST_POINTS = 120;
 function finalUse(model) {
   const run = model.run;
   return {
-    iterations: run.iterations_used,
+    iterations: run.iterations_used || model.answeredBy.iterations_used,
     llm_calls: run.llm_calls,
     seconds: run.duration,
     tokens: run.tokens,

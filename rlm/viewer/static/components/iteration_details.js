@@ -1,4 +1,4 @@
-// One iteration, whole: reasoning, code, output, variables, calls, and what the model read and wrote.
+// The details of one iteration: reasoning, code, output, variables, host calls, prompt and reply.
 
 import { codeBlock, fold, textBlock } from "./text_block.js";
 import { callList } from "./host_calls.js";
@@ -21,14 +21,14 @@ function promptFold(source, id, ask, data) {
       data.kept
         ? h("p", { class: "muted" }, `The ${plural(data.kept, "turn")} before these are those of earlier iterations.`)
         : null,
-      data.system ? fold("System prompt", () => textBlock(source, id, data.system, { kind: "prose" })) : null,
+      data.system ? fold("System prompt", () => textBlock(source, id, data.system, { kind: "prompt" })) : null,
       ...(await Promise.all(
         turns.map(async ([role, text]) =>
           h(
             "div",
             { class: `turn ${role === "assistant" ? "assistant" : "user"}` },
             h("p", { class: "turn-role" }, shown(String(role))),
-            await textBlock(source, id, text, { kind: "prose" }),
+            await textBlock(source, id, text, { kind: "prompt" }),
           ),
         ),
       )),
@@ -68,12 +68,12 @@ export async function iterationDetail(source, model, number, { variables, span, 
     ? one.history === null
       ? model.live
         ? "waiting for the model"
-        : "the record ends here"
+        : "the trace ends here"
       : "no code in the reply"
     : !one.cell.ended
       ? model.live
         ? "running"
-        : "the record ends here"
+        : "the trace ends here"
       : one.cell.ok
         ? null
         : one.cell.limit
@@ -103,30 +103,30 @@ export async function iterationDetail(source, model, number, { variables, span, 
         h(
           "p",
           { class: "problem" },
-          shown(`The model could not be asked (${data.error_kind}): `),
+          shown(`The request to the model failed (${data.error_kind}): `),
           valueOf(source, id, data.message),
         ),
     ),
     section("Reasoning", reasoning),
     section("Code", code),
-    one.cell?.ended && section("Output", output ?? h("p", { class: "muted" }, "It printed nothing.")),
+    one.cell?.ended && section("Output", output ?? h("p", { class: "muted" }, "There was no output.")),
     !one.cell &&
       one.history !== null &&
       answered.text !== undefined &&
-      section("Reply", await textBlock(source, id, answered.text, { kind: "prose" })),
+      section("Reply", await textBlock(source, id, answered.text, { kind: "prompt" })),
     one.differs !== null && section("Replay", replayed(source, id, found.get(one.differs))),
     section("Variables", diff),
     one.calls.length ? section(`Host calls`, callList(source, model, one.calls)) : null,
     section(
-      "What the model read and wrote",
+      "Prompt and reply",
       ...main.map((ask) => promptFold(source, id, ask, found.get(ask.asked))),
       answered.text !== undefined &&
         fold(["Reply", h("span", { class: "muted" }, ` ${count(sizeOf(answered.text))} characters`)], () =>
-          textBlock(source, id, answered.text, { kind: "prose" }),
+          textBlock(source, id, answered.text, { kind: "prompt" }),
         ),
       history.told !== undefined &&
-        fold(["Told afterwards", h("span", { class: "muted" }, ` ${count(sizeOf(history.told))} characters`)], () =>
-          textBlock(source, id, history.told, { kind: "prose" }),
+        fold(["Observation", h("span", { class: "muted" }, ` ${count(sizeOf(history.told))} characters`)], () =>
+          textBlock(source, id, history.told, { kind: "prompt" }),
         ),
     ),
   );
@@ -134,8 +134,8 @@ export async function iterationDetail(source, model, number, { variables, span, 
 
 function replayed(source, id, data) {
   return [
-    h("p", { class: "problem" }, "This cell printed something else than the first time."),
-    fold("What was recorded", () => textBlock(source, id, data?.recorded)),
-    fold("What it printed now", () => textBlock(source, id, data?.now)),
+    h("p", { class: "problem" }, "The replayed cell printed another output than the recorded one."),
+    fold("Recorded output", () => textBlock(source, id, data?.recorded)),
+    fold("Output of the replay", () => textBlock(source, id, data?.now)),
   ];
 }

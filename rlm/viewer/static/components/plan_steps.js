@@ -1,5 +1,6 @@
-// The steps of a run with plans: candidates, what each was rejected for, escalations and who answered.
+// The steps of a run with plans: candidates, rejections with their reasons, escalations and their answers.
 
+import { fold } from "./text_block.js";
 import { h } from "../lib/dom.js";
 import { seconds } from "../lib/format.js";
 import { facts, figures, section } from "./sections.js";
@@ -7,10 +8,14 @@ import { isReference } from "../lib/data_source.js";
 import { line, shown } from "../lib/untrusted_text.js";
 import { valueOf } from "./value_view.js";
 
-const LETS_PASS = {
-  thresholds: "it meets the thresholds",
-  operator: "an operator let it pass",
-  timeout: "the default, nobody answered in time",
+const ACCEPTED_BY = {
+  thresholds: "It meets the thresholds.",
+  operator: "An operator approved it.",
+  timeout: "It is the default: nobody answered in time.",
+};
+
+const RECOMMENDED = {
+  operator_review_required: "an operator has to review the rejected plans",
 };
 
 const KINDS = {
@@ -19,13 +24,9 @@ const KINDS = {
   plan_rejected: (data) => ["✗", "bad", `Plan ${data.rank} rejected`, text(data.name)],
   plan_escalated: (data) => ["!", "warn", "Escalated", text(data.escalation_reason)],
   operator_awaited: (data) => ["…", "waiting", "Waiting for an operator", `at most ${seconds(data.timeout)}`],
-  escalation_answered: (data) => ["?", "attempt", `Answer: ${text(data.answer)}`, `by ${text(data.answered_by)}`],
-  plan_answered: (data) => ["✓", "good", "Plan accepted", text(data.name) || LETS_PASS[data.accepted_by] || ""],
+  escalation_answered: (data) => ["?", "attempt", `Answer: ${text(data.answer)}`, data.answered_by === "timeout" ? "nobody answered in time" : `by ${text(data.answered_by)}`],
+  plan_answered: (data) => ["✓", "good", "Plan accepted", text(data.name) || ACCEPTED_BY[data.accepted_by] || ""],
 };
-
-export function isPlanStep(kind) {
-  return Object.hasOwn(KINDS, kind);
-}
 
 // Mark, kind, title and a line below it, for the list of steps.
 export function planRow(step) {
@@ -44,52 +45,105 @@ export function planDetail(source, model, step) {
       h("h2", {}, shown(title)),
       figures(["after", seconds(step.time - model.begin)], data.run_id ? ["run", link(data.run_id)] : null),
     ),
-    ...parts(source, model.id, kind, data),
+    ...parts(source, model.id, kind, data, model.plans).filter(Boolean),
   );
 }
 
-function parts(source, id, kind, data) {
-  if (kind === "plans_compared") {
-    const rows = (data.candidates ?? []).map((one) => [
-      String(one.rank),
-      Number(one.score).toFixed(2),
-      line(one.name, 80),
-      valueOf(source, id, one.approach),
-    ]);
-    return [
-      section("Candidates, best first", table(["", "score", "plan", "approach"], rows)),
-      section("Left out", data.dropped?.length ? valueOf(source, id, data.dropped) : null),
-      section("Weights", facts(source, id, data.weights)),
-    ];
+function parts(source, id, kind, data, plans) {
+  switch (kind) {
+    case "plans_compared": {
+      const rows = (data.candidates ?? []).map((plan) => [
+        String(plan.rank),
+        Number(plan.score).toFixed(2),
+        line(plan.name, 80),
+        valueOf(source, id, plan.approach),
+      ]);
+      return [
+        section("Candidates, best first", table(["Rank", "Score", "Plan", "Approach"], rows)),
+        section("Dropped", data.dropped?.length ? valueOf(source, id, data.dropped) : null),
+        section("Weights", facts(source, id, data.weights)),
+      ];
+    }
+    case "plan_selected":
+      return [
+        section("Plan", facts(source, id, { name: data.plan?.name, ...data.plan, plan_id: null })),
+        section("Limits", facts(source, id, data.limits)),
+      ];
+    case "plan_rejected": {
+      const rows = (data.failed_thresholds ?? []).map((one) => [
+        line(one.metric, 60),
+        valueOf(source, id, one.threshold),
+        valueOf(source, id, one.actual),
+      ]);
+      return [section("Thresholds that it failed", table(["Metric", "Threshold", "Actual"], rows))];
+    }
+    case "plan_answered":
+      return [
+        section("Plan", facts(source, id, { name: data.name, approach: data.approach })),
+        section("Accepted", h("p", {}, ACCEPTED_BY[data.accepted_by] ?? "")),
+      ];
+    case "plan_escalated":
+      return [
+        section("Reason", h("p", { class: "lead" }, valueOf(source, id, data.escalation_reason))),
+        section("Rejected plans", rejectedPlans(source, id, data, plans)),
+        section("Failed thresholds", facts(source, id, data.governance_summary?.failed_thresholds)),
+        section("Fallback", valueOf(source, id, data.fallback_details)),
+        section("Recommended", h("p", {}, line(RECOMMENDED[data.recommended_action] ?? data.recommended_action, 120))),
+        identifiers(source, id, data),
+      ];
+    case "escalation_answered":
+      return [
+        section("Answer", facts(source, id, { answer: data.answer, note: data.note, outputs: data.outputs })),
+        identifiers(source, id, data),
+      ];
+    default:
+      return [
+        section("Recorded", facts(source, id, withoutIdentifiers(data))),
+        identifiers(source, id, data),
+      ];
   }
-  if (kind === "plan_selected")
-    return [
-      section("Plan", facts(source, id, { name: data.plan?.name, ...data.plan, plan_id: null })),
-      section("Limits", facts(source, id, data.limits)),
-    ];
-  if (kind === "plan_rejected") {
-    const rows = (data.failed_thresholds ?? []).map((one) => [
-      line(one.metric, 60),
-      valueOf(source, id, one.threshold),
-      valueOf(source, id, one.actual),
+}
+
+function rejectedPlans(source, id, data, plans) {
+  const ids = new Set(data.rejected_plan_ids ?? []);
+  const rows = plans
+    .filter((step) => step.kind === "plan_rejected" && ids.has(step.data.plan_id))
+    .map(({ data: plan }) => [
+      String(plan.rank),
+      line(text(plan.name), 80),
+      valueOf(source, id, (plan.failed_thresholds ?? []).map((one) => text(one.threshold) || text(one.metric))),
+      plan.run_id ? link(plan.run_id) : "–",
     ]);
-    return [section("What it did not meet", table(["metric", "wanted", "was"], rows))];
-  }
-  if (kind === "plan_answered")
-    return [
-      section("Plan", facts(source, id, { name: data.name, approach: data.approach })),
-      section("Accepted", h("p", {}, LETS_PASS[data.accepted_by] ?? "")),
-    ];
-  return [section("On record", facts(source, id, data))];
+  return rows.length ? table(["Rank", "Plan", "Failed", "Run"], rows) : null;
+}
+
+function isIdentifier(name) {
+  return /_ids?$/.test(name) || name === "timestamp";
+}
+
+function withoutIdentifiers(data) {
+  return Object.fromEntries(Object.entries(data).filter(([name]) => !isIdentifier(name)));
+}
+
+function identifiers(source, id, data) {
+  const known = Object.fromEntries(Object.entries(data).filter(([name]) => isIdentifier(name)));
+  return fold("Identifiers", () => facts(source, id, known));
 }
 
 function table(titles, rows) {
-  const head = titles.map((one) => h("th", { scope: "col" }, one));
-  const body = rows.map((cells) => {
-    const made = cells.map((one) => h("td", {}, one));
-    return h("tr", {}, made);
-  });
-  return h("table", { class: "plans" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, body));
+  const head = titles.map((title) => h("th", { scope: "col" }, title));
+  const body = rows.map((cells) =>
+    h(
+      "tr",
+      {},
+      cells.map((cell) => h("td", {}, cell)),
+    ),
+  );
+  return h(
+    "div",
+    { class: "scroll" },
+    h("table", { class: "plans" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)),
+  );
 }
 
 function link(run) {

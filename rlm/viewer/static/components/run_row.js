@@ -46,7 +46,7 @@ export function runRow(run, { chosen, choose, go }) {
         : [meter(run.confidence), h("span", { class: "figure" }, percent(run.confidence))],
     ),
     h("span", { class: `cell answer ${run.answer ? "" : "why"}` }, line(said, 240)),
-    h("span", { class: "cell iterations" }, count(run.iterations_used)),
+    h("span", { class: "cell iterations" }, run.iterations_used ? count(run.iterations_used) : "–"),
     h("span", { class: "cell tokens", title: plural(run.tokens, "token") }, short(run.tokens)),
     h("span", { class: "cell cost" }, dollars(run.cost_usd)),
     h("span", { class: "cell duration" }, seconds(run.duration)),

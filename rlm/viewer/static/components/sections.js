@@ -1,16 +1,18 @@
-// The parts that the details of a step are made of.
+// The parts of the details of a step: sections, figures, lists of facts.
 
 import { h } from "../lib/dom.js";
+import { label, quantity } from "../lib/format.js";
+import { isReference } from "../lib/data_source.js";
 import { shown } from "../lib/untrusted_text.js";
 import { valueOf } from "./value_view.js";
 
 export function section(title, ...content) {
-  const known = content.filter(Boolean);
-  return known.length ? h("section", { class: "part" }, h("h3", {}, title), known) : null;
+  const parts = content.filter(Boolean);
+  return parts.length ? h("section", { class: "part" }, h("h3", {}, title), parts) : null;
 }
 
 export function figures(...pairs) {
-  const known = pairs.filter((one) => one && one[1] !== undefined && one[1] !== null && one[1] !== "–");
+  const known = pairs.filter((pair) => pair && pair[1] !== undefined && pair[1] !== null && pair[1] !== "–");
   return h(
     "p",
     { class: "figures" },
@@ -18,12 +20,21 @@ export function figures(...pairs) {
   );
 }
 
+function isGroup(value) {
+  return typeof value === "object" && !Array.isArray(value) && !isReference(value) && !("$json" in value);
+}
+
+// Names and values as a list, numbers with their units; groups of values are nested. Empty ones are left out.
 export function facts(source, id, values) {
+  const known = Object.entries(values ?? {}).filter(
+    ([, value]) => value !== null && value !== undefined && value !== "" && !(Array.isArray(value) && !value.length),
+  );
   return h(
     "dl",
     { class: "facts" },
-    Object.entries(values ?? {})
-      .filter(([, value]) => value !== null && value !== undefined && value !== "")
-      .map(([name, value]) => [h("dt", {}, shown(name.replaceAll("_", " "))), h("dd", {}, valueOf(source, id, value))]),
+    known.map(([name, value]) => [
+      h("dt", {}, shown(label(name))),
+      h("dd", {}, isGroup(value) ? facts(source, id, value) : (quantity(name, value) ?? valueOf(source, id, value))),
+    ]),
   );
 }

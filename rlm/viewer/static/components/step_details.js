@@ -1,8 +1,8 @@
-// The other steps of a run, whole: where it started, the trigger, an attempt at an extraction.
+// The details of the other steps of a run: its start, the trigger, an attempt at an extraction.
 
 import { fold, textBlock } from "./text_block.js";
 import { h } from "../lib/dom.js";
-import { clock, count, dollars, plural, seconds } from "../lib/format.js";
+import { bytes, clock, count, dollars, plural, quantity, seconds } from "../lib/format.js";
 import { facts, figures, section } from "./sections.js";
 import { sizeOf } from "../lib/data_source.js";
 import { line, shown } from "../lib/untrusted_text.js";
@@ -26,7 +26,7 @@ export async function startDetail(source, model) {
           ` ${one?.type ?? ""}`,
           one?.size === undefined
             ? ""
-            : `, ${count(one.size)} ${one.kind === "text" ? "characters" : one.kind === "bytes" ? "bytes" : "items"}`,
+            : `, ${one.kind === "bytes" ? bytes(one.size) : plural(one.size, one.kind === "text" ? "character" : "item")}`,
         ),
       ),
       one?.note && h("p", { class: "muted" }, shown(String(one.note))),
@@ -62,6 +62,12 @@ export async function startDetail(source, model) {
   );
 }
 
+// The reason as facts; the value of its limit has the unit of the quantity that it limits.
+function limitFacts({ kind, limit, ...used }) {
+  const [name] = Object.keys(used);
+  return { kind: String(kind ?? "").replaceAll("_", " "), ...used, limit: quantity(name ?? "", limit) ?? limit };
+}
+
 export async function triggerDetail(source, model) {
   const { trigger } = model;
   const before = model.budgets.filter((one) => one.time <= trigger.time).at(-1) ?? {};
@@ -69,19 +75,19 @@ export async function triggerDetail(source, model) {
     iterations: before.iterations,
     "LLM calls": before.llm_calls,
     tokens: before.tokens,
-    "cost in USD": before.cost_usd,
+    cost: before.cost_usd,
   };
   return h(
     "div",
     { class: "detail" },
     h("div", { class: "detail-head" }, h("h2", {}, "Trigger"), figures(["after", seconds(trigger.time - model.begin)])),
     section("Why", h("p", { class: "lead" }, valueOf(source, model.id, trigger.reason))),
-    section("The limit", facts(source, model.id, trigger.data)),
-    section("Used until then", facts(source, model.id, spent)),
+    section("Limit", facts(source, model.id, limitFacts(trigger.data))),
+    section("Used so far", facts(source, model.id, spent)),
     h(
       "p",
       { class: "muted" },
-      "From here on no code ran: the outputs were extracted from the history and the variables.",
+      "After this no code was executed: the outputs were extracted from the history and the variables.",
     ),
   );
 }
@@ -126,7 +132,7 @@ export async function attemptDetail(source, model, number) {
     section(
       "Prompt",
       fold([`${count(sizeOf(data.prompt))} characters`], () =>
-        textBlock(source, model.id, data.prompt, { kind: "prose" }),
+        textBlock(source, model.id, data.prompt, { kind: "prompt" }),
       ),
     ),
   );

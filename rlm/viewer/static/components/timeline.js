@@ -1,15 +1,15 @@
-// The timeline: a flame chart of the run, its iterations, what they asked and called, and the runs below it.
+// The timeline: a flame chart of the run, its iterations, model calls, host calls and child runs.
 
 import { h } from "../lib/dom.js";
 import { dollars, plural, seconds, short } from "../lib/format.js";
-import { MOST_ROWS, laid, spansOf } from "../lib/timeline_spans.js";
+import { MAX_ROWS, arranged, spansOf } from "../lib/timeline_spans.js";
 import { line } from "../lib/untrusted_text.js";
 
 const ROW = 20;
 const AXIS = 22;
 const SMALLEST = 1.5;
 
-export class Flame {
+export class Timeline {
   constructor({ open }) {
     this.open = open;
     this.canvas = h("canvas", {
@@ -62,6 +62,7 @@ export class Flame {
   #legend() {
     const names = [
       ["model", "model"],
+      ["kernel", "kernel start"],
       ["cell", "cell"],
       ["call", "host call"],
       ["sub", "sub-model"],
@@ -77,7 +78,7 @@ export class Flame {
 
   set(model, inner) {
     this.model = model;
-    const { spans, rows } = laid(spansOf(model, inner));
+    const { spans, rows } = arranged(spansOf(model, inner));
     this.spans = spans;
     this.rows = rows;
     const first = model.begin;
@@ -184,13 +185,14 @@ export class Flame {
     const names = {
       iteration: "Iteration",
       cell: "Cell of iteration",
+      kernel: "Kernel start before the cell of iteration",
       model: "Model",
       sub: "Sub-model",
       call: "Call",
       run: "Run",
       extraction: "Extraction",
     };
-    const what = found.kind === "cell" ? found.iteration : found.label;
+    const what = ["cell", "kernel"].includes(found.kind) ? found.iteration : found.label;
     const figures = [seconds(found.ended - found.started)];
     if (found.tokens) figures.push(`${short(found.tokens)} tokens`);
     if (found.cost) figures.push(dollars(found.cost));
@@ -230,12 +232,12 @@ export class Flame {
     const x = (time) => ((time - from) / (to - from)) * width;
     this.#axis(pen, width, height, colour, x);
     const colours = Object.fromEntries(
-      ["run", "iteration", "model", "cell", "call", "sub", "extraction"].map((kind) => [
+      ["run", "iteration", "model", "kernel", "cell", "call", "sub", "extraction"].map((kind) => [
         kind,
         [colour(`flame-${kind}`), colour(`flame-${kind}-ink`)],
       ]),
     );
-    const drawn = new Float64Array(MOST_ROWS).fill(-1);
+    const drawn = new Float64Array(MAX_ROWS).fill(-1);
     for (const one of this.spans) {
       const left = x(one.started);
       const right = x(one.ended);

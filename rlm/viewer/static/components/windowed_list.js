@@ -1,4 +1,4 @@
-// A list of any length in which only the rows on screen exist. All rows have one height.
+// A list of any length in which only the visible rows exist. All rows have the same height.
 
 import { h } from "../lib/dom.js";
 
@@ -9,7 +9,7 @@ export class WindowedList {
   #rows = new Map();
   #selected = -1;
 
-  // `row(item, index)` makes a row; `key(item)` says which item it is.
+  // `row(item, index)` makes a row; `key(item)` identifies an item.
   constructor({ row, key, height, label }) {
     this.row = row;
     this.key = key;
@@ -41,6 +41,8 @@ export class WindowedList {
     const height = this.height();
     const top = this.element.scrollTop;
     const seen = this.element.clientHeight || 600;
+    const scrollbar = this.element.offsetWidth - this.element.clientWidth;
+    this.element.parentElement?.style.setProperty("--scrollbar", `${scrollbar}px`);
     const from = Math.max(0, Math.floor(top / height) - AROUND);
     const to = Math.min(this.#items.length, Math.ceil((top + seen) / height) + AROUND);
     for (const [index, one] of this.#rows) {

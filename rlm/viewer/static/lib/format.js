@@ -1,4 +1,4 @@
-// Numbers and times as people read them.
+// Numbers, times and sizes as text, with their units.
 
 export function seconds(value) {
   if (value === null || value === undefined || Number.isNaN(Number(value))) return "–";
@@ -40,6 +40,35 @@ export function length(value) {
   const n = Number(value);
   if (n >= 1e6 && n % 1e5 === 0) return `${n / 1e6}M`;
   return n >= 1e3 && n % 100 === 0 ? `${n / 1e3}k` : count(n);
+}
+
+// Bytes, in units of 1024.
+export function bytes(value) {
+  if (value === null || value === undefined) return "–";
+  const n = Number(value);
+  const power = Math.max(0, Math.min(4, Math.floor(Math.log2(Math.max(1, n)) / 10)));
+  const amount = n / 1024 ** power;
+  return `${Number.isInteger(amount) ? amount : amount.toFixed(1)} ${["bytes", "KiB", "MiB", "GiB", "TiB"][power]}`;
+}
+
+const QUANTITIES = [
+  [/_bytes$/, bytes],
+  [/seconds$|duration|timeout|elapsed/, seconds],
+  [/_usd$/, dollars],
+  [/confidence/, percent],
+];
+
+// The value of a setting or a limit with its unit, which its name tells; null if it is not a number.
+export function quantity(name, value) {
+  if (typeof value !== "number") return null;
+  const unit = QUANTITIES.find(([pattern]) => pattern.test(name));
+  if (unit) return unit[1](value);
+  return Number.isInteger(value) ? count(value) : String(value);
+}
+
+// The name of a setting as words, without the unit that its value has.
+export function label(name) {
+  return name.replace(/_(bytes|seconds|usd)$/, (unit) => ({ _seconds: "_time", _bytes: "_size", _usd: "" })[unit]).replaceAll("_", " ");
 }
 
 export function plural(n, one, many = `${one}s`) {

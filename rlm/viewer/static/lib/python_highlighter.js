@@ -1,4 +1,4 @@
-// Colours for Python: one pass over the text, every token in a text node of its own.
+// Colours for Python: one pass over the text, each token in its own text node.
 
 import { h } from "./dom.js";
 import { shown } from "./untrusted_text.js";
@@ -9,7 +9,12 @@ const KEYWORDS = new Set(
     "if import in is lambda nonlocal not or pass raise return try while with yield match case"
   ).split(" "),
 );
-const OURS = new Set("SUBMIT llm_query llm_batch llm_errors rlm_query validate_json budget".split(" "));
+const REPL_FUNCTIONS = new Set(
+  (
+    "SUBMIT llm_query llm_batch llm_query_batched llm_errors rlm_query validate_json budget " +
+    "peek search chunk count_tokens"
+  ).split(" "),
+);
 const BUILTINS = new Set(
   (
     "abs all any bool bytes dict dir divmod enumerate filter float format frozenset getattr hasattr hash int isinstance " +
@@ -24,18 +29,18 @@ const DECORATOR = /(@[\w.]+)/;
 const NAME = /([A-Za-z_\u00aa-\uffff][\w\u00aa-\uffff]*)/;
 const REST = /([^\S\n]+|\n|[^])/;
 const TOKEN = new RegExp([COMMENT, STRING, NUMBER, DECORATOR, NAME, REST].map((one) => one.source).join("|"), "g");
-const MOST = 60000;
+const MAX_CHARS = 60000;
 
-function kindOf(found, before) {
-  if (found[1] !== undefined) return "comment";
-  if (found[2] !== undefined) return "string";
-  if (found[3] !== undefined) return "number";
-  if (found[4] !== undefined) return "decorator";
-  if (found[5] === undefined) return null;
-  if (KEYWORDS.has(found[5])) return "keyword";
+function kindOf(match, before) {
+  if (match[1] !== undefined) return "comment";
+  if (match[2] !== undefined) return "string";
+  if (match[3] !== undefined) return "number";
+  if (match[4] !== undefined) return "decorator";
+  if (match[5] === undefined) return null;
+  if (KEYWORDS.has(match[5])) return "keyword";
   if (before === "def" || before === "class") return "name";
-  if (OURS.has(found[5])) return "ours";
-  return BUILTINS.has(found[5]) ? "builtin" : null;
+  if (REPL_FUNCTIONS.has(match[5])) return "repl";
+  return BUILTINS.has(match[5]) ? "builtin" : null;
 }
 
 // The lines of some code, each a fragment.
@@ -49,16 +54,16 @@ export function highlighted(code) {
   };
   let before = "";
   let plain = "";
-  for (const found of code.slice(0, MOST).matchAll(TOKEN)) {
-    const kind = kindOf(found, before);
-    if (found[5] !== undefined) before = found[5];
-    else if (found[0].trim()) before = "";
+  for (const match of code.slice(0, MAX_CHARS).matchAll(TOKEN)) {
+    const kind = kindOf(match, before);
+    if (match[5] !== undefined) before = match[5];
+    else if (match[0].trim()) before = "";
     if (kind) {
       if (plain) add(plain, null);
       plain = "";
-      add(found[0], kind);
-    } else plain += found[0];
+      add(match[0], kind);
+    } else plain += match[0];
   }
-  add(plain + code.slice(MOST), null);
+  add(plain + code.slice(MAX_CHARS), null);
   return lines;
 }

@@ -1,13 +1,17 @@
-// A run, put together from its events, one after the other: the same way at once or while it goes on.
+// A run, assembled from its events one by one: all at once, or as they arrive.
 
-import { isPlanStep } from "../components/plan_steps.js";
 import { isReference } from "./data_source.js";
 
-// How a text begins: the server sends [head, text], a file has the text or a reference.
+const PLAN_KINDS = [
+  ...["plans_compared", "plan_selected", "plan_rejected", "plan_answered"],
+  ...["plan_escalated", "operator_awaited", "escalation_answered"],
+];
+
+// The beginning of a text: the server sends [head, text], a file has the text or a reference.
 function headOf(data, name) {
   const [head, text] = data.head ?? [null, data[name]];
-  const found = head ?? (isReference(text) ? text.head : text);
-  return typeof found === "string" ? found : "";
+  const start = head ?? (isReference(text) ? text.head : text);
+  return typeof start === "string" ? start : "";
 }
 
 export class RunModel {
@@ -31,11 +35,17 @@ export class RunModel {
     this.run = summary.run;
     this.descendants = summary.descendants;
     this.children = summary.descendants.filter((one) => one.parent === this.run.id);
-    this.byCall = Map.groupBy ? Map.groupBy(this.children, (one) => one.parent_call) : grouped(this.children);
+    this.byCall = grouped(this.children);
   }
 
   get id() {
     return this.run.id;
+  }
+
+  // The run that has the answer: this one or, in a run with plans, that of the accepted plan.
+  get answeredBy() {
+    const id = this.summary.answered_by;
+    return this.descendants.find((one) => one.id === id) ?? this.run;
   }
 
   get live() {
@@ -149,7 +159,7 @@ export class RunModel {
         this.interrupted = true;
         break;
       default:
-        if (isPlanStep(kind)) this.plans.push({ sequence, kind, time, data });
+        if (PLAN_KINDS.includes(kind)) this.plans.push({ sequence, kind, time, data });
     }
   }
 
@@ -160,7 +170,7 @@ export class RunModel {
       this.asks.set(data.id, ask);
       ask.role = data.role ?? "main";
       ask.iteration = data.iteration;
-      // What a child run asks by itself carries the number of its parent's call.
+      // A request of a child run has the number of its parent's call.
       const call = ask.role === "sub" ? this.calls.get(data.call) : null;
       if (call) call.asks.push(ask);
       else if (here) here.asks.push(ask);
@@ -185,7 +195,7 @@ export class RunModel {
     }
   }
 
-  // What was asked for plans, and for judgements of their answers.
+  // The requests for plans, and for judgements of their answers.
   get planAsks() {
     return [...this.asks.values()].filter((ask) => ask.role === "planning" || ask.role === "judging");
   }
@@ -196,12 +206,12 @@ export class RunModel {
 }
 
 function grouped(children) {
-  const made = new Map();
-  for (const one of children) made.set(one.parent_call, [...(made.get(one.parent_call) ?? []), one]);
-  return made;
+  const groups = new Map();
+  for (const child of children) groups.set(child.parent_call, [...(groups.get(child.parent_call) ?? []), child]);
+  return groups;
 }
 
-// What something used: tokens, and the cost where it is known.
+// The tokens of requests, and their cost if it is known.
 export function used(asks) {
   let tokens = 0;
   let cost = null;
@@ -212,10 +222,10 @@ export function used(asks) {
   return { tokens, cost };
 }
 
-// How many answers came from the cache, in words; nothing if none did.
+// The number of cached replies as text; empty if there are none.
 export function cached(asks) {
-  const many = asks.filter((ask) => ask.cached).length;
-  return many === 0 ? "" : many === asks.length ? "cached" : `${many} of ${asks.length} cached`;
+  const hits = asks.filter((ask) => ask.cached).length;
+  return hits === 0 ? "" : hits === asks.length ? "cached" : `${hits} of ${asks.length} cached`;
 }
 
 export function plus(...parts) {

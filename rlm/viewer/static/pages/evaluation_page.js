@@ -1,4 +1,4 @@
-// An evaluation: what its suites scored by length, and its samples as a table. A row opens the run's trace.
+// An evaluation: scores by suite and length, and its samples as a table. A row opens the run of a sample.
 
 import { ENDINGS } from "../components/badge.js";
 import { h } from "../lib/dom.js";
@@ -13,12 +13,11 @@ const COLUMNS = {
   score: ["Score", (row) => row.score],
   ending: ["Ending", (row) => ENDINGS.indexOf(row.ending)],
   confidence: ["Conf.", (row) => row.confidence ?? -1],
-  answer: ["Answer, and what was expected", null],
+  answer: ["Answer and expected answer", null],
   tokens: ["Tokens", (row) => row.tokens],
   cost: ["Cost", (row) => row.cost_usd ?? -1],
   duration: ["Time", (row) => row.duration],
 };
-const TEXTS = ["Suite", "Endings"];
 
 function estimate(one) {
   if (!one) return h("span", { class: "none" }, "–");
@@ -33,26 +32,41 @@ function endings(group) {
     .join(", ");
 }
 
-function groupRow(group, most) {
-  const each = (value) => (value === null ? null : value / group.tries);
-  const name = group.suite === null ? "all" : line(group.suite, 40);
+// The columns of the summary; `most` is the number of epochs.
+function groupColumns(most) {
+  const each = (group, value) => (value === null ? null : value / group.tries);
+  return [
+    ["Length", (group) => (group.length === null ? "" : length(group.length))],
+    ["Samples", (group) => count(group.samples)],
+    ["Score", (group) => estimate(group.score), "mean"],
+    ["All right", (group) => estimate(group.right)],
+    ...(most > 1 ? [[`pass^${most}`, (group) => estimate(group.passes[most])]] : []),
+    ["Endings", endings, "text"],
+    ["Tokens", (group) => short(each(group, group.tokens_in + group.tokens_out))],
+    ["Cost", (group) => dollars(each(group, group.cost_usd))],
+    ["Time", (group) => seconds(each(group, group.seconds))],
+  ];
+}
+
+function groupTable(groups, most) {
+  const columns = groupColumns(most);
+  const head = (label, kind) => h("th", { scope: "col", class: kind === "text" && "text" }, label);
+  const row = (group) =>
+    h(
+      "tr",
+      { "data-suite": group.suite ?? "all", "data-length": group.length ?? "all" },
+      h("th", { scope: "row" }, group.suite === null ? "all" : line(group.suite, 40)),
+      columns.map(([label, value, kind]) => h("td", { class: kind, "data-label": label }, value(group))),
+    );
   return h(
-    "tr",
-    { "data-suite": group.suite ?? "all", "data-length": group.length ?? "all" },
-    h("th", { scope: "row" }, name),
-    h("td", {}, group.length === null ? "" : length(group.length)),
-    h("td", {}, count(group.samples)),
-    h("td", { class: "mean" }, estimate(group.score)),
-    h("td", {}, estimate(group.right)),
-    most > 1 && h("td", {}, estimate(group.passes[most])),
-    h("td", { class: "said" }, endings(group)),
-    h("td", {}, short(each(group.tokens_in + group.tokens_out))),
-    h("td", {}, dollars(each(group.cost_usd))),
-    h("td", {}, seconds(each(group.seconds))),
+    "table",
+    { class: "suite-groups" },
+    h("thead", {}, h("tr", {}, head("Suite", "text"), columns.map(([label, , kind]) => head(label, kind)))),
+    h("tbody", {}, groups.map(row)),
   );
 }
 
-export class SuitePage extends TablePage {
+export class EvaluationPage extends TablePage {
   title = "Evaluation";
 
   constructor(common) {
@@ -80,7 +94,7 @@ export class SuitePage extends TablePage {
     );
   }
 
-  // Once it is finished it may still be tried again, but there is no hurry.
+  // A finished evaluation is still polled, less often: samples can be retried.
   due(ticks) {
     return this.all.length < this.found.total || ticks % 5 === 0;
   }
@@ -111,35 +125,10 @@ export class SuitePage extends TablePage {
     const groups = [...summary.groups, ...(summary.groups.length > 1 ? [summary.all] : [])];
     const most = Math.max(1, ...groups.flatMap((group) => Object.keys(group.passes).map(Number)));
     const parts = [models, about.baseline && `${about.baseline} prompting, no REPL`, `seed ${about.seed}`];
-    const heads = ["Suite", "Length", "Samples", "Score", "All right", most > 1 && `pass^${most}`, "Endings"];
-    heads.push("Tokens", "Cost", "Time");
     this.about.replaceChildren(
       h("h1", {}, line(name, 80)),
       h("p", { class: "muted" }, line(parts.filter(Boolean).join(" · "), 200)),
-      groups.length
-        ? h(
-            "div",
-            { class: "suite-scroll" },
-            h(
-              "table",
-              { class: "suite-groups" },
-              h(
-                "thead",
-                {},
-                h(
-                  "tr",
-                  {},
-                  heads.filter(Boolean).map((one) => h("th", { scope: "col", class: TEXTS.includes(one) && "said" }, one)),
-                ),
-              ),
-              h(
-                "tbody",
-                {},
-                groups.map((group) => groupRow(group, most)),
-              ),
-            ),
-          )
-        : "",
+      groups.length ? h("div", { class: "suite-scroll" }, groupTable(groups, most)) : "",
     );
   }
 

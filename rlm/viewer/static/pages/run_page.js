@@ -1,8 +1,8 @@
 // One run: its answer, budgets, timeline and steps; brought up to date while it goes on.
 
-import { answer } from "../components/answer_card.js";
+import { answerCard } from "../components/answer_card.js";
 import { h } from "../lib/dom.js";
-import { Flame } from "../components/timeline.js";
+import { Timeline } from "../components/timeline.js";
 import { clock, seconds, titleOf } from "../lib/format.js";
 import { gauges } from "../components/budget_gauges.js";
 import { RunModel } from "../lib/run_model.js";
@@ -33,7 +33,7 @@ export class RunPage {
     this.model.add(first.events);
     this.id = this.model.id;
     this.title = `${titleOf(this.model.run)} ${this.id}`;
-    this.flame = new Flame({
+    this.timeline = new Timeline({
       open: (span) =>
         this.go(
           span.run === this.id || span.iteration
@@ -42,11 +42,11 @@ export class RunPage {
         ),
     });
     this.steps = new Steps({ source: this.source, model: this.model, go: this.go });
-    this.element.replaceChildren(this.top, this.flame.element, this.tabs, this.below);
+    this.element.replaceChildren(this.top, this.timeline.element, this.tabs, this.below);
     this.#head();
     this.#tabs();
     const texts = this.turn(query); // the timeline is laid out while they are on their way
-    this.flame.set(this.model, (id) => this.inner.get(id));
+    this.timeline.set(this.model, (id) => this.inner.get(id));
     await texts;
     this.#loadInner().catch(() => {});
     if (this.model.live && !this.source.embedded) this.timer = setTimeout(() => this.#poll(), EVERY);
@@ -55,7 +55,7 @@ export class RunPage {
   close() {
     clearTimeout(this.timer);
     this.closed = true;
-    this.flame?.close();
+    this.timeline?.close();
     this.steps?.close();
   }
 
@@ -72,7 +72,7 @@ export class RunPage {
           ? String(this.model.iterations[0].number)
           : "start");
     if (step && this.tab !== "steps") this.#choose("steps");
-    this.flame.mark(Number(key) || null);
+    this.timeline.mark(Number(key) || null);
     await this.steps.show(key, { span: marked, variable, focus: Boolean(step) });
   }
 
@@ -94,7 +94,7 @@ export class RunPage {
       .filter((one) => (room -= one.event_count) > 0 && !this.inner.has(one.id));
     if (!wanted.length) return;
     for (const one of wanted) await this.#load(one.id);
-    if (!this.closed) this.flame.set(this.model, (id) => this.inner.get(id));
+    if (!this.closed) this.timeline.set(this.model, (id) => this.inner.get(id));
   }
 
   async #poll() {
@@ -111,7 +111,7 @@ export class RunPage {
         if (this.closed) return;
         const more = this.steps.refresh();
         this.#head();
-        this.flame.set(this.model, (id) => this.inner.get(id));
+        this.timeline.set(this.model, (id) => this.inner.get(id));
         if (follow && more) await this.steps.show(this.steps.list.items.at(-1).key);
         else if (touched.has(this.steps.key)) await this.steps.show(this.steps.key);
         this.#loadInner().catch(() => {});
@@ -168,7 +168,7 @@ export class RunPage {
       h(
         "div",
         { class: "run-cards" },
-        answer(this.source, this.model),
+        answerCard(this.source, this.model),
         h(
           "section",
           { class: "card budget-card", "aria-label": "Budget" },

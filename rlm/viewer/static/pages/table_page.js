@@ -1,19 +1,19 @@
-// A page that is one table: searched, filtered, sorted, walked by keys, brought up to date while it is looked at.
+// A page with one table: search, filters, sorting, keys, and updates while it is open.
 
 import { debounce, h } from "../lib/dom.js";
 import { count } from "../lib/format.js";
-import { reader, replaced } from "../lib/search_query.js";
+import { replaced, search } from "../lib/search_query.js";
 import { WindowedList } from "../components/windowed_list.js";
 
 const narrow = matchMedia("(max-width: 760px)");
 
-// A page keeps its rows in `all` when it is told what was found (`take`), says where one leads (`open`), and what stands
-// around them: `chipList`, `totals`, `empty`.
+// A subclass stores the rows in `all` (`take`), opens one of them (`open`), and provides the text around the table:
+// `chipList`, `totals`, `empty`.
 export class TablePage {
   all = [];
 
-  // A column has a label and, if rows can be sorted by it, a number of each row; they begin sorted by `first`, and `tie`
-  // is their own order. `load` asks for them, `row` draws one, `place` is the address of the page.
+  // A column has a label and, if rows can be sorted by it, a function that returns a number for a row. Rows are sorted by
+  // `first` at the beginning; `tie` orders equal rows. `load` fetches rows, `row` draws one, `place` is the address.
   constructor({ source, go, query }, { columns, first, tie, load, row, key, place, rowClass, label, hint, chips }) {
     Object.assign(this, { go, columns, first, tie, place });
     this.load = () => load(source);
@@ -26,11 +26,12 @@ export class TablePage {
       "aria-label": `Search ${label.toLowerCase()}`,
       autocomplete: "off",
       spellcheck: "false",
-      on: { input: debounce(() => this.show(true), 60) },
+      on: { input: debounce(() => this.element.isConnected && this.show(true), 60) },
     });
     this.input.value = query.get("q") ?? "";
     this.chips = h("div", { class: "chips", role: "group", "aria-label": chips });
     this.total = h("p", { class: "total", "aria-live": "polite" });
+    this.input.addEventListener("keydown", (event) => this.#typed(event));
     this.head = h("div", { class: `runs-head ${rowClass}` });
     const height = () => (narrow.matches ? 108 : 56);
     this.list = new WindowedList({ row: (one) => row(one, this), key, height, label });
@@ -72,7 +73,7 @@ export class TablePage {
 
   show(typed) {
     const { among, list } = this;
-    const found = among.filter(reader(this.input.value));
+    const { matches: found, problems } = search(among, this.input.value);
     const by = this.columns[this.sort]?.[1] ?? this.columns[this.first][1];
     const sign = this.down ? -1 : 1;
     found.sort((a, b) => (by ? sign * (by(a) - by(b)) : 0) || this.tie(a, b));
@@ -87,14 +88,14 @@ export class TablePage {
     this.#head();
     this.total.replaceChildren(...this.totals(found.length, among.length));
     list.element.classList.toggle("empty", !found.length);
-    list.element.dataset.empty = this.empty(among.length);
+    list.element.dataset.empty = problems.length ? problems.join("\n") : this.empty(among.length);
     if (typed) {
       const kept = this.kept();
       history.replaceState(null, "", `${this.place}${kept.size ? `?${kept}` : ""}`);
     }
   }
 
-  // What the address remembers.
+  // The state that is part of the address.
   kept() {
     const kept = new URLSearchParams();
     if (this.input.value) kept.set("q", this.input.value);
@@ -108,7 +109,7 @@ export class TablePage {
     this.show(true);
   }
 
-  // A filter that is on or off. Where `many` is given, it is not offered if there is nothing to find.
+  // A filter that is on or off. With `many`, the number of its rows, it is left out if there are none.
   chip(said, { on, click, many = null, kind = "plain", ...more }) {
     if (many === 0 && !on) return null;
     return h(
@@ -142,6 +143,20 @@ export class TablePage {
       );
     });
     this.head.replaceChildren(...cells);
+  }
+
+  // Enter opens the first match, or the selected one; the arrow keys leave the search for the list.
+  #typed(event) {
+    if (event.key === "Enter") {
+      this.show(true); // without the delay after the last letter
+      const row = this.selected ?? this.list.items[0];
+      if (row && this.input.value) this.open(row);
+      else this.list.select(0);
+    } else if (event.key === "ArrowDown") this.list.select(0);
+    else return;
+    this.input.blur();
+    event.preventDefault();
+    event.stopPropagation();
   }
 
   get selected() {
