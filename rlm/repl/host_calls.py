@@ -1,4 +1,4 @@
-"""Recorded host calls of a run, so that cells can be replayed without calling anything."""
+"""Host calls of a run: described for the model, and recorded, so that cells can be replayed without calling anything."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+import sandbox
 from sandbox import StopCell
 from sandbox.threads import threaded
 
@@ -168,3 +169,40 @@ def _preview(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 def _shown(value: Any) -> str:
     return repr(value[:300] if isinstance(value, str | list) else value)[:300]
+
+
+def plain(method: Callable[..., Any], name: str | None = None) -> Callable[..., Any]:
+    """Return a function with the name and signature of a method, on which attributes can be set."""
+    if inspect.iscoroutinefunction(method):
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return await method(*args, **kwargs)
+
+    else:
+
+        def call(*args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]
+            return method(*args, **kwargs)
+
+    doc, signature, shown = _method_described(method.__func__) if inspect.ismethod(method) else _described(method)
+    call.__name__ = name or method.__name__
+    call.__doc__ = doc
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return sandbox.describe(call, doc, shown)
+
+
+def _described(function: Callable[..., Any]) -> tuple[str | None, inspect.Signature, str]:
+    """Return docstring and signature as a model should read them: with types in place of quoted annotations."""
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except (NameError, TypeError, SyntaxError):
+        signature = inspect.signature(function)
+    documented = function.func if isinstance(function, functools.partial) else function
+    return inspect.getdoc(documented), signature, str(signature)
+
+
+@functools.cache
+def _method_described(function: Callable[..., Any]) -> tuple[str | None, inspect.Signature, str]:
+    """As `_described`, for a method: without `self`, and cached, because every run has its own methods."""
+    doc, whole, _ = _described(function)
+    signature = whole.replace(parameters=list(whole.parameters.values())[1:])
+    return doc, signature, str(signature)

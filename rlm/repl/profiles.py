@@ -23,7 +23,7 @@ from ..signatures import Signature
 from ..text import cut_middle
 from .conversation import Conversation
 from .hints import rules, suggestions
-from .hints.missing_imports import with_imports
+from .hints.code_facts import with_imports
 from .hints.rules import CellFacts
 from .prompts import (
     ALIASES,

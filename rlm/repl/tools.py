@@ -18,11 +18,10 @@ from ..budgets import Ledger
 from ..extraction.feedback import REJECTED, read_value, refusal
 from ..extraction.schema import Schema
 from ..signatures import InvalidOutputs, Signature, SignatureError
-from .coercion import coerce
-from .function_docs import plain
 from .hints.grounding import Grounding
+from .host_calls import plain
 from .llm import RunModels
-from .output_checks import Check
+from .output_checks import Check, coerce
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

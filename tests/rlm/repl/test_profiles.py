@@ -13,7 +13,7 @@ from rlm.models.local.constraint_check import allows
 from rlm.models.local.constraints import Constraint, from_response_format
 from rlm.models.profile import ModelProfile
 from rlm.models.scripted import AsyncScriptedEngine, ScriptedEngine
-from rlm.repl.hints.missing_imports import with_imports
+from rlm.repl.hints.code_facts import with_imports
 from rlm.repl.hints.rules import NOTHING, CellFacts, finds_nothing, repeats_a_cell, works_on_own_data
 from rlm.repl.hints.suggestions import suggest_submit
 from rlm.repl.profiles import StandardProfile, _reply_format, profile_for
