@@ -1,4 +1,4 @@
-"""Host calls of a run: described for the model, and recorded, so that cells can be replayed without calling anything."""
+"""Host calls of a run: described for the model, and recorded, so that cells can be replayed without calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts about code, read from its syntax tree: names it reads, constants it sets, slices it takes, imports it lacks."""
+"""Facts about code from its syntax tree: names it reads, constants it sets, slices it takes, imports it lacks."""
 
 from __future__ import annotations
 
