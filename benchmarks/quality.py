@@ -94,10 +94,10 @@ WHO: dict[str, Callable[[Any, Any, Limits], tuple[str, Any]]] = {"direct": direc
 
 
 def _task(sample: Any, limits: Limits) -> Any:
-    from rlm.evals.config import Settings
+    from rlm.evals.config import EvalSettings
 
     budget = {"max_iterations": limits.iterations, "max_llm_calls": CALLS, "max_duration": limits.seconds}
-    return Settings(models={"main": "oracle"}, budget=budget).task_for(sample)
+    return EvalSettings(models={"main": "oracle"}, budget=budget).task_for(sample)
 
 
 def _ending(result: Any) -> tuple[str, Any]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .batch import BatchSummary, open_batch, run_batch
     from .budgets import FallbackTrigger
     from .errors import *  # noqa: F403
+    from .evals import evaluate
     from .interpreter import SandboxInterpreter
     from .predict import Predict, SandboxSettings
     from .predict import Predict as RLM
@@ -41,6 +42,7 @@ __all__ = [
     "__version__",
     "arun_task",
     "configure",
+    "evaluate",
     "load_task",
     "open_batch",
     "run_batch",
@@ -67,6 +69,7 @@ _MODULES = {
     "TwoStepAdapter": "adapters",
     "arun_task": "runner",
     "configure": "settings",
+    "evaluate": "evals.run",
     "load_task": "tasks:load",
     "open_batch": "batch.run",
     "run_batch": "batch.run",
@@ -76,6 +79,7 @@ _PACKAGES = (
     "adapters",
     "batch",
     "calibration",
+    "evals",
     "events",
     "extraction",
     "models",

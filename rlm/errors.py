@@ -43,8 +43,9 @@
     │   ├── MachineUnfit          a machine lacks what every item needs
     │   └── ExecutorError         the workers cannot be started
     ├── EvalLogError              an evaluation log cannot be read or continued
-    ├── BadSuite                  a file of samples cannot be used
-    ├── CannotGoOn                no sample of an evaluation can be run here
+    │   └── LogWriteError         it cannot be written, as on a full disk
+    ├── SuiteFileError            a file of samples is invalid
+    ├── EvaluationStopped         no sample of an evaluation can be run here
     ├── CalibratorError           a file is no calibrator
     ├── TooLittle                 there are too few samples to fit or to decide on
     └── NoRule                    no threshold keeps the error within the limit
@@ -73,9 +74,9 @@ if TYPE_CHECKING:
     from .calibration.io import CalibratorError
     from .calibration.select import TooLittle
     from .calibration.threshold import NoRule
-    from .evals.log import EvalLogError
-    from .evals.runner import CannotGoOn
-    from .evals.suites.custom import BadSuite
+    from .evals.log import EvalLogError, LogWriteError
+    from .evals.runner import EvaluationStopped
+    from .evals.suites.custom import SuiteFileError
     from .extraction.errors import ExtractionError, MaxRetriesExceeded, ParseError, PatchError, SchemaError
     from .models.client import ModelError
     from .models.local.backend_choice import NotRunnable
@@ -106,17 +107,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlreadyAnswered",
-    "BadSuite",
     "BatchError",
     "BatchInUse",
     "BudgetExceeded",
     "CalibratorError",
-    "CannotGoOn",
     "ConstraintViolated",
     "DiskFull",
     "DoesNotFit",
     "DuplicateNames",
     "EvalLogError",
+    "EvaluationStopped",
     "ExecutorError",
     "ExtractionError",
     "ForeignResultsFile",
@@ -127,6 +127,7 @@ __all__ = [
     "JsonLogError",
     "LibraryError",
     "LocalModelError",
+    "LogWriteError",
     "MachineUnfit",
     "MaxRetriesExceeded",
     "MissingExtra",
@@ -145,6 +146,7 @@ __all__ = [
     "SchemaError",
     "ScriptEnded",
     "SignatureError",
+    "SuiteFileError",
     "TaskError",
     "TelemetryMissing",
     "TooLittle",
@@ -158,17 +160,16 @@ __all__ = [
 # Where each is defined. A module is imported when a name is used: `import dspy` takes seconds.
 _HOME = {
     "AlreadyAnswered": "plans.operator",
-    "BadSuite": "evals.suites.custom",
     "BatchError": "batch.errors",
     "BatchInUse": "batch.errors",
     "BudgetExceeded": "budgets.ledger",
     "CalibratorError": "calibration.io",
-    "CannotGoOn": "evals.runner",
     "ConstraintViolated": "models.local.errors",
     "DiskFull": "batch.errors",
     "DoesNotFit": "models.local.errors",
     "DuplicateNames": "batch.ledger",
     "EvalLogError": "evals.log",
+    "EvaluationStopped": "evals.runner",
     "ExecutorError": "batch.errors",
     "ExtractionError": "extraction.errors",
     "ForeignResultsFile": "batch.errors",
@@ -179,6 +180,7 @@ _HOME = {
     "JsonLogError": "plans.json_log",
     "LibraryError": "models.local.registry",
     "LocalModelError": "models.local.errors",
+    "LogWriteError": "evals.log",
     "MachineUnfit": "batch.errors",
     "MaxRetriesExceeded": "extraction.errors",
     "MissingExtra": "models.local.errors",
@@ -196,6 +198,7 @@ _HOME = {
     "SchemaError": "extraction.errors",
     "ScriptEnded": "models.scripted",
     "SignatureError": "signatures.parser",
+    "SuiteFileError": "evals.suites.custom",
     "TaskError": "tasks.errors",
     "TelemetryMissing": "telemetry",
     "TooLittle": "calibration.select",

@@ -48,18 +48,18 @@ class SuitesType(click.ParamType):  # type: ignore[type-arg]
         """Return the names, each once; `all` is every suite."""
         if isinstance(value, tuple):
             return value
-        from ..evals.config import is_file
+        from ..evals.config import is_suite_file
         from ..evals.suites import SUITES
         from ..tasks.errors import suggestion
 
         parts = [part.strip() for part in str(value).split(",")]
         names = tuple(dict.fromkeys(name for part in parts for name in (SUITES if part == "all" else [part])))
         for name in names:
-            if is_file(name) and Path(name).is_dir():
+            if is_suite_file(name) and Path(name).is_dir():
                 self.fail(f"{name} is a directory; a suite of your own is a .jsonl file", param, ctx)
-            if is_file(name) and not Path(name).is_file():
+            if is_suite_file(name) and not Path(name).is_file():
                 self.fail(f"there is no file {name}", param, ctx)
-            if not is_file(name) and name not in SUITES:
+            if not is_suite_file(name) and name not in SUITES:
                 near = suggestion(name, SUITES)
                 self.fail(f"there is no suite {name!r}{near}\nA suite of your own is a .jsonl file.", param, ctx)
         return names

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +18,8 @@ from .formatting import count
 
 if TYPE_CHECKING:
     from ..evals.config import Evaluation
-    from ..evals.log import Entry, EvalLog
-    from ..evals.runner import Work
+    from ..evals.log import EvalLog, LogEntry
+    from ..evals.run import EvaluationRun
 
 _FLUSH_S = 30.0
 
@@ -48,21 +47,22 @@ def evaluate(
 
     `again` is the command that continues it.
     """
-    from ..evals.log import EvalLogError, read_log
-    from ..evals.log_writer import LogWriter
-    from ..evals.summary import summarize
+    from ..batch.errors import not_writable
+    from ..evals.log import EvalLogError, LogWriteError, read_log
+    from ..evals.run import open_evaluation
     from . import preflight
 
     preflight.require(evaluation.settings.check())
     try:
-        header = {**evaluation.header(), "started": _now()}
-        with contextlib.ExitStack() as stack:
-            with _explained(folder):
-                writer = stack.enter_context(LogWriter(folder, header))
-            ending, log = _run(evaluation, writer, read_log(folder), options, only)
-            summary = summarize(log)
-            with _explained(folder):
-                writer.summarize(summary.to_dict())
+        with open_evaluation(evaluation, folder, only=only) as run:
+            ending = _run(run, options)
+            summary = run.finish()
+            log = read_log(folder)
+    except LogWriteError as error:
+        cause = error.__cause__
+        assert isinstance(cause, OSError)
+        problem = not_writable(f"the log {folder}", cause, "use another --log")
+        raise exit_codes.EnvironmentProblem(f"{problem}. Its entries are safe.") from None
     except EvalLogError as error:
         raise click.UsageError(str(error)) from None
     if options["as_json"]:
@@ -74,76 +74,59 @@ def evaluate(
     return _report(ending, log, again, options)
 
 
-def _run(
-    evaluation: Evaluation,
-    writer: Any,
-    before: EvalLog,
-    options: Mapping[str, Any],
-    only: Collection[tuple[str, int]] | None,
-) -> tuple[_Ending, EvalLog]:
-    from ..evals import runner
-    from ..evals.log import read_log
+def _run(run: EvaluationRun, options: Mapping[str, Any]) -> _Ending:
     from ..events import fan_out
     from ..traces.default_writer import default_observer
     from ..traces.writer import TraceWriter
     from .progress.evaluation import progress_of
     from .telemetry import telemetry
 
-    done = {entry.key for entry in before.entries}
-    work: Iterator[Work]
-    if only is None:
-        work, entries, others = runner.missing(evaluation, done), before.entries, before.replaced
-        todo = before.expected - len(done)
-    else:
-        repeated = tuple(entry for entry in before.entries if entry.key in only)
-        work, entries = runner.only(evaluation, only), tuple(e for e in before.entries if e.key not in only)
-        todo, others = len(only), (*before.replaced, *repeated)
-    counts = f"{count(todo, 'run')} to do" + (f", {len(entries):,} done before" if entries else "")
-    click.echo(f"Log: {writer.folder} ({counts})", err=True)
+    counts = f"{count(run.todo, 'run')} to do" + (f", {len(run.kept):,} done before" if run.kept else "")
+    click.echo(f"Log: {run.writer.folder} ({counts})", err=True)
     recorder = default_observer()
     max_cost = options["max_cost"]
-    with progress_of(before.header, entries, len(entries) + todo, others, options["quiet"]) as progress:
-        warning = CostWarning(max_cost is not None and costs_money(evaluation.settings.check()), progress.say)
-        earlier = sum(entry.usage.get("unpriced_calls") or 0 for entry in (*entries, *others))
+    total = len(run.kept) + run.todo
+    with progress_of(run.header, run.kept, total, run.replaced, options["quiet"]) as progress:
+        paid = max_cost is not None and costs_money(run.evaluation.settings.check())
+        warning = CostWarning(paid, progress.say)
+        earlier = sum(entry.usage.get("unpriced_calls") or 0 for entry in (*run.kept, *run.replaced))
         warning.check("earlier runs", {"unpriced_calls": earlier})
 
-        def spent() -> bool:
+        def is_spent() -> bool:
             return max_cost is not None and progress.cost >= max_cost
 
-        def finished(entry: Entry) -> None:
-            with _explained(writer.folder):
-                writer.append(entry)
+        def add(entry: LogEntry) -> None:
             progress.add(entry)
             warning.check(entry.sample_id, entry.usage)
 
-        workers = min(options["at_once"], max(1, todo))
-        pool = runner.Pool(evaluation, workers, finished, fan_out(recorder, telemetry()), spent)
-        ending = asyncio.run(_drive(pool, work)) if todo else _Ending()
-        if progress.runs < progress.total and spent():
+        observe = fan_out(recorder, telemetry())
+        work = run.run(add, at_once=options["at_once"], observe=observe, should_stop=is_spent)
+        ending = asyncio.run(_drive(work))
+        if progress.runs < progress.total and is_spent():
             ending = replace(ending, left=progress.total - progress.runs)
     if isinstance(recorder, TraceWriter):
         recorder.flush(_FLUSH_S)
-    return ending, read_log(writer.folder)
+    return ending
 
 
-async def _drive(pool: Any, work: Iterator[Work]) -> _Ending:
-    from ..evals.runner import CannotGoOn
+async def _drive(work: Coroutine[Any, Any, None]) -> _Ending:
+    from ..evals.runner import EvaluationStopped
     from .runner import until_interrupted
 
-    task = asyncio.ensure_future(pool.run(work))
+    task = asyncio.ensure_future(work)
     try:
         _, interrupted = await until_interrupted(task, task.cancel)
     except asyncio.CancelledError:
         if not task.cancelled():
             raise
         interrupted = True
-    except CannotGoOn as error:
+    except EvaluationStopped as error:
         return _Ending(failure=str(error))
     return _Ending(interrupted=interrupted)
 
 
 def _report(ending: _Ending, log: EvalLog, again: str, options: Mapping[str, Any]) -> int:
-    done = f"{len(log.entries):,} of {count(log.expected, 'run')} {'are' if log.expected > 1 else 'is'} in the log"
+    done = f"{len(log.entries):,} of {count(log.total, 'run')} {'are' if log.total > 1 else 'is'} in the log"
     if ending.failure is not None:
         raise exit_codes.EnvironmentProblem(f"{ending.failure}\n{done}. To continue: {again}")
     if ending.interrupted:
@@ -163,21 +146,3 @@ def _report(ending: _Ending, log: EvalLog, again: str, options: Mapping[str, Any
         click.echo(f"{count(len(errors), 'run')} ended by an error. To run them again: {retry}", err=True)
         return exit_codes.NO_ANSWER
     return exit_codes.ANSWERED
-
-
-@contextlib.contextmanager
-def _explained(folder: Path) -> Iterator[None]:
-    """Translate an error of writing the log into one of the command line."""
-    from ..batch.errors import not_writable
-
-    try:
-        yield
-    except OSError as error:
-        problem = not_writable(f"the log {folder}", error, "use another --log")
-        raise exit_codes.EnvironmentProblem(f"{problem}. Its entries are safe.") from None
-
-
-def _now() -> str:
-    import datetime
-
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

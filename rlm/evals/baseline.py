@@ -1,4 +1,4 @@
-"""The baseline: a task without a REPL. The whole input is in the prompt; the answer is read and checked as always."""
+"""The direct baseline: a task without a REPL, with the whole input in the prompt of the main model."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 async def run_direct(task: Task, make: Callable[..., Any], *, observe: Observer = ignore) -> ExecutionResult[Any]:
-    """Ask the main model once, with everything in the prompt. What does not fit is asked again, as in an extraction.
+    """Send the main model one prompt with the whole input; retry an invalid answer as in an extraction.
 
-    The run is told to the observer as every run is: it has no iterations, only attempts.
+    The run emits events as every run does. It has no iterations, only extraction attempts.
     """
     model = make(task.models.main, "main")
     driver = RunConfig(task.signature, model, trigger=task.trigger, observe=observe, task=task.source)
@@ -61,12 +61,12 @@ async def run_direct(task: Task, make: Callable[..., Any], *, observe: Observer 
 
 
 def prompt_for(signature: Signature, inputs: Mapping[str, Any]) -> str:
-    """The prompt with everything in it: each input under a heading of its own, texts as they are."""
-    shown = [f"### {name}\n\n{_shown(value)}" for name, value in inputs.items()]
+    """Return the prompt with each input under a heading of its own, texts as they are."""
+    sections = [f"### {name}\n\n{_text(value)}" for name, value in inputs.items()]
     template = Template(files(__package__).joinpath("prompts", "direct.txt").read_text(encoding="utf-8"))
     return template.substitute(
         task=signature.instructions,
-        inputs="\n\n".join(shown),
+        inputs="\n\n".join(sections),
         output_fields=signature.field_list(),
         output_schema=json.dumps(signature.output_schema(), ensure_ascii=False),
     )
@@ -100,5 +100,5 @@ async def _answer(
     return Submitted(accepted[0], 0, 0)
 
 
-def _shown(value: Any) -> str:
+def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -1,4 +1,4 @@
-"""An evaluation: which samples, asked of which models, how often. It makes the header of its log, and is made of it."""
+"""`Evaluation`: the samples, the models and the settings of a run of one or more suites, stored in its log's header."""
 
 from __future__ import annotations
 
@@ -19,60 +19,64 @@ if TYPE_CHECKING:
     from ..tasks import Task
 
 DEFAULT_LENGTH = 64_000
+DEFAULT_COUNT = 20
 
 _PLACEHOLDER: dict[str, Any] = {"signature": "text -> answer", "instructions": None, "inputs": {}, "checks": []}
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Everything of a task but what is asked: models, budget, sandbox, tools, plans."""
+class EvalSettings:
+    """A task without its question: models, budget, sandbox, tools and plans."""
 
     text: str = ""
-    """A task file; what it says of signature, instructions, inputs and checks is the suite's to say."""
+    """The text of a task file. Its signature, instructions, inputs and checks are replaced by those of a sample."""
 
     path: Path | None = None
     models: Mapping[str, str] = field(default_factory=dict)
+    """Models by role that replace those of the file."""
+
     budget: Mapping[str, Any] = field(default_factory=dict)
-    """What the command line says in place of the file."""
+    """Fields of `FallbackTrigger` that replace those of the file."""
 
     error_rate: float | None = None
-    """How likely the oracle misreads a fact, where it is one of the models; None for what it does by itself."""
+    """The probability that the oracle misreads a fact; None for its default."""
 
     @classmethod
-    def read(cls, path: str | Path | None, **given: Any) -> Settings:
-        """The settings in a file. Raises `TaskError`."""
+    def read(cls, path: str | Path | None, **changes: Any) -> EvalSettings:
+        """Return the settings in a file, with changes to other fields. Raises `TaskError`."""
         from ..tasks.yaml_document import read
 
-        return cls(read(Path(path)).text, Path(path).absolute(), **given) if path is not None else cls(**given)
+        return cls(read(Path(path)).text, Path(path).absolute(), **changes) if path is not None else cls(**changes)
 
     def check(self) -> Task:
-        """A task with these settings that asks nothing yet. Raises `TaskError` with what is wrong, and where."""
+        """Return a task with these settings and a placeholder for its question. Raises `TaskError`."""
         from ..tasks import Recorded, TaskError, TaskProblem, load
 
         try:
-            return load(self._place, self._overrides, recorded=Recorded(self._complete(), {}))
+            return load(self._path, self._overrides, recorded=Recorded(self._complete(), {}))
         except TaskError as error:
             if self.path is not None:
                 raise
-            # There is no file, so nobody is sent to a place in it.
-            raise TaskError(TaskProblem("rlm eval run", one.message, one.order) for one in error.problems) from None
+            # There is no file that the problems could point to.
+            problems = (TaskProblem("rlm eval run", problem.message, problem.order) for problem in error.problems)
+            raise TaskError(problems) from None
 
     def has_oracle(self) -> bool:
-        """Whether the built-in model is asked."""
+        """Return whether one of the models is the built-in oracle."""
         models = self.check().models
         return any(spec.model == ORACLE for spec in (models.main, models.sub, models.extraction))
 
     def task_for(self, sample: Sample) -> Task:
-        """The task of a sample. Raises `TaskError`."""
+        """Return the task of a sample. Raises `TaskError`."""
         from ..tasks import Recorded, load
 
-        asked = {"signature": sample.signature, "instructions": sample.instructions or None}
-        text = json.dumps({**self._written(), **_PLACEHOLDER, **asked}, indent=2)
-        name = re.sub(r"[^\w.-]", "_", sample.id)[:100]  # what lists of runs call it
-        return load(self._place.with_name(f"{name}.yaml"), self._overrides, recorded=Recorded(text, sample.inputs))
+        question = {"signature": sample.signature, "instructions": sample.instructions or None}
+        text = json.dumps({**self._entries(), **_PLACEHOLDER, **question}, indent=2)
+        name = re.sub(r"[^\w.-]", "_", sample.id)[:100]  # the name in lists of runs
+        return load(self._path.with_name(f"{name}.yaml"), self._overrides, recorded=Recorded(text, sample.inputs))
 
     @property
-    def _place(self) -> Path:
+    def _path(self) -> Path:
         return self.path or Path("eval.yaml").absolute()
 
     @property
@@ -82,77 +86,78 @@ class Settings:
         return Overrides(models=self.models, budget=self.budget)
 
     def _complete(self) -> str:
-        """The file with a signature: its own, or one at the end, so that problems keep their places."""
+        """Return the text with a signature: its own, or one that is appended, so that lines keep their numbers."""
         from .. import yaml12
 
-        written, asked = self._written(), _PLACEHOLDER["signature"]
-        if "signature" in written:
+        entries, signature = self._entries(), _PLACEHOLDER["signature"]
+        if "signature" in entries:
             return self.text
-        longer = f"{self.text}\nsignature: {asked}\n"
+        complete = {**entries, "signature": signature}
+        text = f"{self.text}\nsignature: {signature}\n"
         try:
-            fits = yaml12.load(longer) == {**written, "signature": asked}
-        except yaml12.YamlError:  # not one entry a line, but {...} as in JSON
-            fits = False
-        return longer if fits else json.dumps({**written, "signature": asked})
+            appended = yaml12.load(text) == complete
+        except yaml12.YamlError:  # flow style, {...} as in JSON
+            appended = False
+        return text if appended else json.dumps(complete)
 
-    def _written(self) -> dict[str, Any]:
+    def _entries(self) -> dict[str, Any]:
         from .. import yaml12
 
         try:
-            written = yaml12.load(self.text)
+            entries = yaml12.load(self.text)
         except yaml12.YamlError:
-            return {"signature": ""}  # `check` says what is wrong with it
-        return written if isinstance(written, dict) else {}
+            return {"signature": ""}  # `check` reports the error
+        return entries if isinstance(entries, dict) else {}
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is asked of whom."""
+    """The samples to run, the settings to run them with, and the number of epochs."""
 
     suites: tuple[str, ...]
     """Names of suites, or paths of JSONL files."""
 
-    settings: Settings
+    settings: EvalSettings
     lengths: tuple[int, ...] = (DEFAULT_LENGTH,)
-    """In characters, for generated suites."""
+    """The lengths of inputs in characters, for generated suites."""
 
-    count: int | None = 20
-    """Samples of each suite and length; of a file at most so many, None for all."""
+    count: int | None = DEFAULT_COUNT
+    """The number of samples of each suite and length; of a file at most so many, None for all."""
 
     seed: int = 1
     epochs: int = 1
     baseline: str | None = None
-    """`direct`: no REPL, the whole input in the prompt."""
+    """`direct` runs no REPL: the whole input is in the prompt."""
 
     def samples(self) -> Iterator[Sample]:
-        """The samples in order, made as they are asked for. Raises `EvalLogError` for a suite that is not there."""
+        """Yield the samples in order, generated on demand. Raises `EvalLogError` for an unknown suite."""
         for name in self.suites:
-            if is_file(name):
-                yield from own_samples(name)[: self.count]
+            if is_suite_file(name):
+                yield from file_samples(name)[: self.count]
             else:
                 for length in self.lengths:
-                    yield from _suite(name).generate(self.seed, length, self._many)
+                    yield from _suite(name).generate(self.seed, length, self._count)
 
     @property
     def total(self) -> int:
-        """How many entries the log has in the end: samples times epochs. Raises `EvalLogError` as `ids` does."""
+        """The number of entries of the complete log: samples times epochs. Raises `EvalLogError`."""
         return len(self.ids()) * self.epochs
 
     def ids(self) -> dict[str, str]:
-        """The ids of the samples, and the suite of each. Raises `EvalLogError` for one that two samples have."""
-        found: dict[str, str] = {}
+        """Return the ids of the samples, each with its suite. Raises `EvalLogError` for duplicate ids."""
+        suites: dict[str, str] = {}
         for name in self.suites:
-            for one in self._ids_of(name):
-                if one in found:
+            for sample_id in self._ids_of(name):
+                if sample_id in suites:
                     raise EvalLogError(
-                        f"{found[one]} and {name} both have a sample {one!r}; a log could not tell them apart. "
+                        f"{suites[sample_id]} and {name} both have a sample {sample_id!r}, and ids must be unique. "
                         f'Give one of them another "id", or run each file with a --log of its own.'
                     )
-                found[one] = name
-        return found
+                suites[sample_id] = name
+        return suites
 
     def header(self) -> dict[str, Any]:
-        """What a log begins with."""
+        """Return the header of a log of this evaluation."""
         import dspy
 
         from .. import __version__
@@ -163,7 +168,7 @@ class Evaluation:
             "format": FORMAT,
             "versions": {"rlm": __version__, "dspy": dspy.__version__},
             "machine": {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"},
-            "suites": [_described(name) for name in self.suites],
+            "suites": [_suite_entry(name) for name in self.suites],
             "lengths": list(self.lengths),
             "count": self.count,
             "seed": self.seed,
@@ -171,7 +176,7 @@ class Evaluation:
             "total": self.total,
             "baseline": self.baseline,
             "models": models,
-            "scripts": _scripts(task),
+            "scripts": _script_hashes(task),
             "configuration": {
                 "file": str(self.settings.path) if self.settings.path is not None else None,
                 "text": self.settings.text,
@@ -182,22 +187,22 @@ class Evaluation:
         }
 
     @classmethod
-    def of(cls, header: Mapping[str, Any]) -> Evaluation:
-        """The evaluation that a log was begun with. Raises `EvalLogError` where that cannot be had any more."""
+    def from_header(cls, header: Mapping[str, Any]) -> Evaluation:
+        """Return the evaluation that a log was started with. Raises `EvalLogError` if its files have changed."""
         from ..redaction import MARK
 
-        written = header["configuration"]
-        path = Path(written["file"]) if written["file"] is not None else None
-        text = written["text"]
-        if MARK in text:  # what looked like a key is not in the log
+        stored = header["configuration"]
+        path = Path(stored["file"]) if stored["file"] is not None else None
+        text = stored["text"]
+        if MARK in text:  # a key was redacted
             try:
                 text = path.read_text(encoding="utf-8") if path is not None else text
             except OSError as error:
-                raise EvalLogError(f"the settings of this log had a key in them, and {path} is gone: {error}") from None
-        refuse_changed(header, (_described(one["path"] or one["name"]) for one in header["suites"]))
+                raise EvalLogError(f"the settings of this log contained a key, and {path} is gone: {error}") from None
+        refuse_changed(header, (_suite_entry(suite["path"] or suite["name"]) for suite in header["suites"]))
         return cls(
-            suites=tuple(one["path"] or one["name"] for one in header["suites"]),
-            settings=Settings(text, path, written["models"], written["budget"], written["error_rate"]),
+            suites=tuple(suite["path"] or suite["name"] for suite in header["suites"]),
+            settings=EvalSettings(text, path, stored["models"], stored["budget"], stored["error_rate"]),
             lengths=tuple(header["lengths"]),
             count=header["count"],
             seed=header["seed"],
@@ -206,37 +211,37 @@ class Evaluation:
         )
 
     def _ids_of(self, name: str) -> list[str]:
-        if is_file(name):
-            return [sample.id for sample in own_samples(name)[: self.count]]
+        if is_suite_file(name):
+            return [sample.id for sample in file_samples(name)[: self.count]]
         suite = _suite(name)
-        return [suite.id_of(self.seed, length, index) for length in self.lengths for index in range(self._many)]
+        return [suite.id_of(self.seed, length, index) for length in self.lengths for index in range(self._count)]
 
     @property
-    def _many(self) -> int:
-        return 20 if self.count is None else self.count
+    def _count(self) -> int:
+        return DEFAULT_COUNT if self.count is None else self.count
 
 
-def _scripts(task: Task) -> dict[str, str]:
-    """What scripted models say, by hash: with other replies, it is another evaluation."""
+def _script_hashes(task: Task) -> dict[str, str]:
+    """Return the hashes of scripted models: with other replies, it is another evaluation."""
     specs = (task.models.main, task.models.sub, task.models.extraction)
     paths = {spec.scripted for spec in specs if spec.scripted is not None}
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(paths)}
 
 
-def is_file(name: str) -> bool:
-    """Whether a suite is a file and not a name."""
+def is_suite_file(name: str) -> bool:
+    """Return whether a suite is given as a file, not as a name."""
     return name.endswith((".jsonl", ".json")) or "/" in name
 
 
-def own_samples(path: str) -> list[Sample]:
-    """The samples of a file. Raises `EvalLogError`."""
-    from .suites import own
+def file_samples(path: str) -> list[Sample]:
+    """Return the samples of a file. Raises `EvalLogError`."""
+    from .suites import read_suite
 
     try:
-        return list(own(Path(path)))
+        return read_suite(Path(path))
     except (OSError, ValueError) as error:
-        said = str(error)
-        raise EvalLogError(said if path in said else f"{path}: {said}") from None
+        message = str(error)
+        raise EvalLogError(message if path in message else f"{path}: {message}") from None
 
 
 def _suite(name: str) -> Any:
@@ -247,8 +252,8 @@ def _suite(name: str) -> Any:
     return SUITES[name]
 
 
-def _described(name: str) -> dict[str, Any]:
-    if not is_file(name):
+def _suite_entry(name: str) -> dict[str, Any]:
+    if not is_suite_file(name):
         return {"name": _suite(name).name, "path": None, "digest": None}
     path = Path(name).absolute()
     try:

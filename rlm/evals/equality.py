@@ -1,4 +1,4 @@
-"""Whether two values are the same, as people mean it: of any two, and of the items of two lists in any order."""
+"""Equality of values as people judge it: of two values, and of the items of two lists in any order."""
 
 from __future__ import annotations
 
@@ -11,109 +11,112 @@ from typing import Any
 
 Number = int | float
 
-_NEAR = 1e-9
-"""How far apart floats may be, as a share of the larger one."""
+_RELATIVE_TOLERANCE = 1e-9
 
-_WRITTEN = re.compile(
-    r"[+-]?(?:(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:,[0-9]{3})+)(?:\.[0-9]+)?|\.[0-9]+)(?:e[+-]?[0-9]+)?"
-)
-"""A number as people write it, with or without commas between thousands: `007` and `1,2` are none."""
+_NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:,[0-9]{3})+)(?:\.[0-9]+)?|\.[0-9]+)(?:e[+-]?[0-9]+)?")
+"""A number as people write it, with or without commas between thousands: `007` and `1,2` do not match."""
 
-_MOST_DIGITS = 4_000
-"""Python reads no longer integers."""
+_MAX_DIGITS = 4_000
+"""The digits of the longest integer that Python parses."""
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two values are the same. Integers are compared as integers, texts as texts, floats to nine digits.
+def equal(left: Any, right: Any) -> bool:
+    """Return whether two values are equal. Integers are compared exactly, texts normalized, floats to nine digits.
 
-    A text is the same as a number if it is that number as people write it.
+    A text is equal to a number if it spells that number.
     """
-    if _is_number(one) and _is_number(other):
-        return _same_numbers(one, other)
-    if one is None or other is None:
-        return one is other
-    if isinstance(one, Mapping) or isinstance(other, Mapping):
-        return isinstance(one, Mapping) and isinstance(other, Mapping) and _same_mappings(one, other)
-    if _is_list(one) or _is_list(other):
-        both = _is_list(one) and _is_list(other) and len(one) == len(other)
-        return both and all(same(*pair) for pair in zip(one, other, strict=True))
-    if _is_number(one) or _is_number(other):
-        value, said = (one, other) if _is_number(one) else (other, one)
-        meant = number_of(said)
-        return meant is not None and _same_numbers(value, meant)
-    return text_of(one) == text_of(other)
+    if _is_number(left) and _is_number(right):
+        return _equal_numbers(left, right)
+    if left is None or right is None:
+        return left is right
+    if isinstance(left, Mapping) or isinstance(right, Mapping):
+        return isinstance(left, Mapping) and isinstance(right, Mapping) and _equal_mappings(left, right)
+    if _is_list(left) or _is_list(right):
+        both = _is_list(left) and _is_list(right) and len(left) == len(right)
+        return both and all(equal(*pair) for pair in zip(left, right, strict=True))
+    if _is_number(left) or _is_number(right):
+        value, text = (left, right) if _is_number(left) else (right, left)
+        number = parse_number(text)
+        return number is not None and _equal_numbers(value, number)
+    return normalize_text(left) == normalize_text(right)
 
 
-def number_of(value: Any) -> Number | None:
-    """The number that a value is, or that a text says; None if it is none. True is no number."""
+def parse_number(value: Any) -> Number | None:
+    """Return a number as it is, and a text as the number that it spells; None for all else. True is no number."""
     if _is_number(value):
         return value  # type: ignore[no-any-return]
     if not isinstance(value, str):
         return None
-    text = text_of(value).replace("\N{MINUS SIGN}", "-")
-    if _WRITTEN.fullmatch(text) is None:
+    text = normalize_text(value).replace("\N{MINUS SIGN}", "-")
+    if _NUMBER.fullmatch(text) is None:
         return None
     digits = text.replace(",", "")
-    whole = digits.lstrip("+-").isdigit() and len(digits) <= _MOST_DIGITS
-    return int(digits) if whole else float(digits)
+    is_integer = digits.lstrip("+-").isdigit() and len(digits) <= _MAX_DIGITS
+    return int(digits) if is_integer else float(digits)
 
 
-def text_of(value: Any) -> str:
-    """A text without what does not matter: case, spaces, quotes around it, a full stop after it."""
+def normalize_text(value: Any) -> str:
+    """Return a text without differences of case and spaces, surrounding quotes and a final full stop."""
     text = " ".join(unicodedata.normalize("NFKC", str(value)).casefold().split())
     return text.strip("\"'`").rstrip(".").strip("\"'` ") or text
 
 
-def key_of(value: Any) -> Hashable:
-    """What two values have in common if they are the same and written the same way."""
-    return _key(value, lambda one: ("text", text_of(one)))
+def hash_key(value: Any) -> Hashable:
+    """Return a key that equal values share if they are written in the same way."""
+    return _key(value, lambda text: ("text", normalize_text(text)))
 
 
-def matched(
-    expected: Sequence[Any], given: Sequence[Any], alike: Callable[[Any, Any], bool] = same, *, ordered: bool = True
+def count_matches(
+    expected: Sequence[Any], given: Sequence[Any], match: Callable[[Any, Any], bool] = equal, *, ordered: bool = True
 ) -> int:
-    """How many of the items can be paired off, each with one that is alike. Unordered ones are pairs in either order.
+    """Return how many expected items can be paired with a given one that matches.
 
-    Items of the same number or text are looked up; only floats, which may differ a little, are tried one by one.
+    If not `ordered`, items are pairs in either order. Numbers and texts are looked up by key; only floats, which may
+    differ slightly, are tried one by one.
     """
-    waiting: dict[Hashable, list[Any]] = defaultdict(list)
-    for one in given:
-        waiting[_place(one, ordered)].append(one)
-    left = [one for one in expected if not _taken(waiting[_place(one, ordered)], one, alike)]
-    rest = [one for several in waiting.values() for one in several]
-    hits = len(expected) - len(left)
-    hits += sum(_taken(rest, one, alike) for one in left if _has_float(one))
-    floats = [one for one in rest if _has_float(one)]
-    return hits + sum(_taken(floats, one, alike) for one in left if not _has_float(one))
+    buckets: dict[Hashable, list[Any]] = defaultdict(list)
+    for item in given:
+        buckets[_bucket(item, ordered)].append(item)
+    unmatched = [item for item in expected if not _take(buckets[_bucket(item, ordered)], item, match)]
+    rest = [item for bucket in buckets.values() for item in bucket]
+    hits = len(expected) - len(unmatched)
+    hits += sum(_take(rest, item, match) for item in unmatched if _has_float(item))
+    floats = [item for item in rest if _has_float(item)]
+    return hits + sum(_take(floats, item, match) for item in unmatched if not _has_float(item))
 
 
-def _taken(waiting: list[Any], one: Any, alike: Callable[[Any, Any], bool]) -> bool:
-    """Take out the first that is alike, if there is one."""
-    for at, other in enumerate(waiting):
-        if alike(one, other):
-            del waiting[at]
+def _take(items: list[Any], wanted: Any, match: Callable[[Any, Any], bool]) -> bool:
+    """Remove the first item that matches; return whether there is one."""
+    for index, item in enumerate(items):
+        if match(wanted, item):
+            del items[index]
             return True
     return False
 
 
-def _place(value: Any, ordered: bool) -> Hashable:
-    """Where to look for a value: a text that says a number is where the number is."""
-    key = _key(value, lambda one: ("text", text_of(one)) if (said := number_of(one)) is None else _number_key(said))
+def _bucket(value: Any, ordered: bool) -> Hashable:
+    """Return the key by which a value is looked up: a text that spells a number has the key of the number."""
+
+    def text_key(text: Any) -> Hashable:
+        number = parse_number(text)
+        return ("text", normalize_text(text)) if number is None else _number_key(number)
+
+    key = _key(value, text_key)
     return key if ordered or not isinstance(key, tuple) else tuple(sorted(key, key=repr))
 
 
-def _key(value: Any, text: Callable[[Any], Hashable]) -> Hashable:
+def _key(value: Any, text_key: Callable[[Any], Hashable]) -> Hashable:
     if value is None:
         return None
     if isinstance(value, Mapping):
-        return "record", frozenset((str(key), _key(one, text)) for key, one in value.items())
+        return "record", frozenset((str(name), _key(item, text_key)) for name, item in value.items())
     if _is_list(value):
-        return tuple(_key(one, text) for one in value)
-    return _number_key(value) if _is_number(value) else text(value)
+        return tuple(_key(item, text_key) for item in value)
+    return _number_key(value) if _is_number(value) else text_key(value)
 
 
 def _number_key(value: Number) -> Hashable:
-    return "number" if value != value else value  # nan is not even itself
+    return "number" if value != value else value  # NaN is not equal to itself
 
 
 def _has_float(value: Any) -> bool:
@@ -121,21 +124,21 @@ def _has_float(value: Any) -> bool:
         return any(map(_has_float, value.values()))
     if _is_list(value):
         return any(map(_has_float, value))
-    return isinstance(number_of(value), float)
+    return isinstance(parse_number(value), float)
 
 
-def _same_numbers(one: Number, other: Number) -> bool:
-    if isinstance(one, int) and isinstance(other, int):
-        return one == other
+def _equal_numbers(left: Number, right: Number) -> bool:
+    if isinstance(left, int) and isinstance(right, int):
+        return left == right
     try:
-        return math.isclose(one, other, rel_tol=_NEAR) or (math.isnan(one) and math.isnan(other))
+        return math.isclose(left, right, rel_tol=_RELATIVE_TOLERANCE) or (math.isnan(left) and math.isnan(right))
     except OverflowError:  # an integer that is larger than every float
         return False
 
 
-def _same_mappings(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> bool:
-    mine, theirs = ({str(key): value for key, value in each.items()} for each in (one, other))
-    return mine.keys() == theirs.keys() and all(same(value, theirs[key]) for key, value in mine.items())
+def _equal_mappings(left: Mapping[Any, Any], right: Mapping[Any, Any]) -> bool:
+    first, second = ({str(key): value for key, value in mapping.items()} for mapping in (left, right))
+    return first.keys() == second.keys() and all(equal(value, second[key]) for key, value in first.items())
 
 
 def _is_number(value: Any) -> bool:

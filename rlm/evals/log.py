@@ -1,7 +1,7 @@
-"""An evaluation on disk: a directory with `header.json`, `samples.jsonl` and `summary.json`.
+"""The log of an evaluation: a directory with `header.json`, `samples.jsonl` and `summary.json`.
 
-A line of `samples.jsonl` is a sample that was finished in one epoch. A later line about the same sample and epoch (`rlm
-eval retry`) takes the place of the earlier one. `writing.py` writes them.
+A line of `samples.jsonl` is the result of one sample in one epoch. A later line with the same sample and epoch, as from
+`rlm eval retry`, replaces the earlier one. `log_writer.py` writes these files.
 """
 
 from __future__ import annotations
@@ -18,22 +18,26 @@ from ..paths import home
 FORMAT = 1
 HEADER, SAMPLES, SUMMARY = "header.json", "samples.jsonl", "summary.json"
 _NEEDED = {"suites": list, "lengths": list, "seed": int, "epochs": int, "total": int, "models": dict}
-_NO_HEADER = "Put it back from a copy, or begin again with another --log"
+_HEADER_ADVICE = "Restore it from a copy, or start again with another --log"
 
 
 class EvalLogError(RlmError, ValueError):
-    """A log cannot be read, or not be gone on with; the message says why and what to do."""
+    """A log cannot be read or continued; the message says why and what to do."""
+
+
+class LogWriteError(EvalLogError):
+    """A log cannot be written, as on a full disk; `__cause__` is the `OSError`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One sample in one epoch: how its run ended, and what that is worth."""
+class LogEntry:
+    """The result of one sample in one epoch: how the run ended, and the score of its answer."""
 
     sample_id: str
     suite: str
     length: int
     epoch: int
-    """Counted from 1."""
+    """The number of the epoch, from 1."""
 
     ending: str
     """Submitted, Extracted or Failed."""
@@ -44,148 +48,149 @@ class Entry:
     score: float
     confidence: float
     fields: dict[str, dict[str, float]] = field(default_factory=dict)
-    """What is known of each output that says how far to trust it: see `rlm.calibration.features`."""
+    """The evidence for each output: see `rlm.calibration`."""
 
     run_id: str | None = None
     usage: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     error: str | None = None
-    """What broke the run off, if that was no fault of the answer: `model:rate: ...`, `sandbox:...`, `model:context`."""
+    """The cause of a run that ended by an error: `model:rate: ...`, `sandbox:...`, `model:context`."""
 
     reason: str | None = None
-    """Why it was extracted or failed."""
+    """The reason of an extraction or a failure."""
 
     tiers: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Which tier answered its typed questions, by signature, where an adapter has tiers."""
+    """Which tier answered typed questions, by signature, if the adapter has tiers."""
 
     inputs: str | None = None
-    """A digest of the sample's inputs; None in logs of earlier versions."""
+    """A hash of the sample's inputs; None in logs of earlier versions."""
 
     @property
     def key(self) -> tuple[str, int]:
-        """What it is the result of."""
+        """The sample and epoch."""
         return self.sample_id, self.epoch
 
     @property
-    def right(self) -> bool:
-        """Whether every value is right."""
+    def correct(self) -> bool:
+        """Whether every value is correct."""
         return self.score >= 1 - 1e-9
 
     @property
     def too_long(self) -> bool:
-        """Whether the input did not fit into the model's context: it would not fit another time, either."""
+        """Whether the input did not fit into the model's context, so that another attempt would fail as well."""
         return self.error is not None and self.error.startswith("model:context")
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry as plain JSON values."""
+        """Return the entry as plain JSON values."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Entry:
-        """The entry that `to_dict` described; what a later version has added is left out.
+    def from_dict(cls, data: Mapping[str, Any]) -> LogEntry:
+        """Return the entry described by `to_dict`, without keys of later versions.
 
-        Raises `TypeError` or `ValueError` for what is none.
+        Raises `TypeError` or `ValueError` if it is not an entry.
         """
         if not isinstance(data, Mapping):
-            raise TypeError(f"it is no JSON object but {data!r:.60}")
+            raise TypeError(f"it is not a JSON object but {data!r:.60}")
         if missing := [name for name in _REQUIRED if name not in data]:
             raise TypeError(f"{', '.join(missing)} missing")
-        given = {name: data[name] for name in _NAMES if name in data}
-        for name, kinds in _KINDS.items():
-            if name in given and (not isinstance(given[name], kinds) or isinstance(given[name], bool)):
-                raise TypeError(f"{name} is {given[name]!r:.60}")
-        if not all(isinstance(one, int | float) for one in given["scores"].values()):
-            raise TypeError("a score is no number")
-        for name, one in (("score", given["score"]), ("confidence", given["confidence"]), *given["scores"].items()):
-            if not 0 <= one <= 1:
-                raise ValueError(f"{name} is {one!r}, which is not from 0 to 1")
-        return cls(**given)
+        values = {name: data[name] for name in _NAMES if name in data}
+        for name, types in _TYPES.items():
+            if name in values and (not isinstance(values[name], types) or isinstance(values[name], bool)):
+                raise TypeError(f"{name} is {values[name]!r:.60}")
+        if not all(isinstance(score, int | float) for score in values["scores"].values()):
+            raise TypeError("a score is not a number")
+        shares = {"score": values["score"], "confidence": values["confidence"], **values["scores"]}
+        for name, share in shares.items():
+            if not 0 <= share <= 1:
+                raise ValueError(f"{name} is {share!r}, which is not between 0 and 1")
+        return cls(**values)
 
 
-_NAMES = tuple(one.name for one in fields(Entry))
-_REQUIRED = tuple(one.name for one in fields(Entry) if one.default is MISSING and one.default_factory is MISSING)
-_KINDS: dict[str, Any] = {
+_FIELDS = fields(LogEntry)
+_NAMES = tuple(one.name for one in _FIELDS)
+_REQUIRED = tuple(one.name for one in _FIELDS if one.default is MISSING and one.default_factory is MISSING)
+_TYPES: dict[str, Any] = {
     **dict.fromkeys(("sample_id", "suite", "ending"), str),
     **dict.fromkeys(("length", "epoch"), int),
     **dict.fromkeys(("score", "confidence", "seconds"), int | float),
     **dict.fromkeys(("scores", "fields", "usage", "tiers"), dict),
 }
-"""What a line must be, so that numbers can be made of it."""
+"""The types of the values in a line."""
 
 
 @dataclass(frozen=True)
 class EvalLog:
-    """A log that is read."""
+    """A log, as it was read."""
 
     folder: Path
     header: dict[str, Any]
-    entries: tuple[Entry, ...]
-    """The last of each sample and epoch, in the order in which they were first finished."""
+    entries: tuple[LogEntry, ...]
+    """The last entry of each sample and epoch, in the order of the first ones."""
 
-    replaced: tuple[Entry, ...] = ()
-    """Those that a later one of the same sample and epoch has taken the place of: they cost something, too."""
+    replaced: tuple[LogEntry, ...] = ()
+    """Entries that were replaced by later ones; their cost counts."""
 
     @property
     def name(self) -> str:
-        """What to call it."""
+        """The name of the log."""
         return self.folder.name
 
     @property
-    def own_suites(self) -> frozenset[str]:
-        """Suites that came from files: their samples are as long as they are, and not made to a length."""
-        return frozenset(str(one["name"]) for one in self.header["suites"] if one.get("path"))
+    def file_suites(self) -> frozenset[str]:
+        """The names of suites that come from files, whose samples are not generated for a length."""
+        return frozenset(str(suite["name"]) for suite in self.header["suites"] if suite.get("path"))
 
     @property
-    def expected(self) -> int:
-        """How many entries it has when it is finished."""
+    def total(self) -> int:
+        """The number of entries of the complete log."""
         return int(self.header["total"])
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is missing."""
-        return len(self.entries) >= self.expected
+        """Whether no entry is missing."""
+        return len(self.entries) >= self.total
 
 
 def logs_folder() -> Path:
-    """Where logs are, unless told otherwise."""
+    """Return the default directory of logs."""
     return home() / "evals"
 
 
 def is_log(folder: Path) -> bool:
-    """Whether a directory is a log."""
+    """Return whether a directory is a log."""
     return (folder / HEADER).is_file()
 
 
 def known_logs(folder: Path | None = None) -> list[Path]:
-    """The logs in the usual place, the newest first."""
-    place = folder or logs_folder()
-    found = [one for one in place.iterdir() if is_log(one)] if place.is_dir() else []
-    return sorted(found, key=lambda one: (one / HEADER).stat().st_mtime, reverse=True)
+    """Return the logs in a directory, by default that of `logs_folder`, newest first."""
+    parent = folder or logs_folder()
+    logs = [path for path in parent.iterdir() if is_log(path)] if parent.is_dir() else []
+    return sorted(logs, key=lambda path: (path / HEADER).stat().st_mtime, reverse=True)
 
 
 def find_log(name: str | Path) -> Path:
-    """The log at a path, or the one in the usual place whose name begins like this. Raises `EvalLogError`."""
+    """Return the log at a path, or the known log whose name starts with a text. Raises `EvalLogError`."""
     path = Path(name)
     if is_log(path):
         return path
     if path.is_dir():
-        raise EvalLogError(f"{path} is no log: there is no {HEADER} in it")
-    found = [one for one in known_logs() if one.name.startswith(str(name))]
-    exact = [one for one in found if one.name == str(name)]
-    if len(exact or found) == 1:
-        return (exact or found)[0]
-    if found:
-        raise EvalLogError(
-            f"{len(found)} logs have names that begin with {str(name)!r}: {', '.join(o.name for o in found)}"
-        )
+        raise EvalLogError(f"{path} is not a log: it has no {HEADER}")
+    matches = [log for log in known_logs() if log.name.startswith(str(name))]
+    exact = [log for log in matches if log.name == str(name)]
+    if len(exact or matches) == 1:
+        return (exact or matches)[0]
+    if matches:
+        names = ", ".join(log.name for log in matches)
+        raise EvalLogError(f"{len(matches)} logs have names that start with {str(name)!r}: {names}")
     raise EvalLogError(f"there is no log {str(name)!r}, neither at this path nor in {logs_folder()}")
 
 
 def read_log(folder: str | Path) -> EvalLog:
-    """A log with all of its entries. Raises `EvalLogError`."""
+    """Return a log with all of its entries. Raises `EvalLogError`."""
     path = Path(folder)
     header = read_header(path)
-    latest: dict[tuple[str, int], Entry] = {}
+    latest: dict[tuple[str, int], LogEntry] = {}
     replaced = []
     for entry in read_entries(path):
         if entry.key in latest:
@@ -195,51 +200,50 @@ def read_log(folder: str | Path) -> EvalLog:
 
 
 def read_header(folder: Path) -> dict[str, Any]:
-    """What an evaluation was begun with. Raises `EvalLogError`."""
+    """Return the header of a log: the evaluation that it is of. Raises `EvalLogError`."""
     path = folder / HEADER
     try:
         header = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise EvalLogError(f"{folder} is no log: there is no {HEADER} in it") from None
+        raise EvalLogError(f"{folder} is not a log: it has no {HEADER}") from None
     except (OSError, ValueError) as error:
-        raise EvalLogError(f"{path} cannot be read: {error}. {_NO_HEADER}") from None
+        raise EvalLogError(f"{path} cannot be read: {error}. {_HEADER_ADVICE}") from None
     if not isinstance(header, dict) or not isinstance(header.get("format"), int):
-        raise EvalLogError(f"{path} is not the header of an evaluation. {_NO_HEADER}")
+        raise EvalLogError(f"{path} is not the header of an evaluation. {_HEADER_ADVICE}")
     if header["format"] > FORMAT:
         raise EvalLogError(f"{path} is of format {header['format']}; this version reads up to {FORMAT}. Update rlm.")
     missing = [name for name in _NEEDED if name not in header]
     if missing:
-        raise EvalLogError(f"{path} is not the header of an evaluation: {', '.join(missing)} missing. {_NO_HEADER}")
+        raise EvalLogError(f"{path} is not the header of an evaluation: {', '.join(missing)} missing. {_HEADER_ADVICE}")
     wrong = [name for name, kind in _NEEDED.items() if not isinstance(header[name], kind)]
-    if wrong or not all(isinstance(one, dict) and "name" in one for one in header["suites"]):
-        raise EvalLogError(f"{path} is damaged: {', '.join(wrong) or 'suites'} cannot be read. {_NO_HEADER}")
+    if wrong or not all(isinstance(suite, dict) and "name" in suite for suite in header["suites"]):
+        raise EvalLogError(f"{path} is damaged: {', '.join(wrong) or 'suites'} cannot be read. {_HEADER_ADVICE}")
     return header
 
 
 def refuse_changed(header: Mapping[str, Any], suites: Iterable[Mapping[str, Any]]) -> None:
-    """Raise `EvalLogError` if the file of a suite is not what it was when the log was begun."""
-    before = {one["path"]: one.get("digest") for one in header["suites"] if one.get("path")}
-    for one in suites:
-        if one.get("path") in before and one.get("digest") != before[one["path"]]:
-            raise EvalLogError(
-                f"{one['path']} has changed since the log was begun; put it back as it was, or begin another log"
-            )
+    """Raise `EvalLogError` if the file of a suite has changed since the log was started."""
+    digests = {suite["path"]: suite.get("digest") for suite in header["suites"] if suite.get("path")}
+    for suite in suites:
+        path = suite.get("path")
+        if path in digests and suite.get("digest") != digests[path]:
+            raise EvalLogError(f"{path} has changed since the log was started; restore it, or start another log")
 
 
-def read_entries(folder: Path) -> Iterator[Entry]:
-    """All lines in order, those that were replaced later, too. A last line that is not whole is left out."""
+def read_entries(folder: Path) -> Iterator[LogEntry]:
+    """Yield all entries in order, replaced ones included. An incomplete last line is skipped."""
     path = folder / SAMPLES
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 try:
-                    yield Entry.from_dict(json.loads(line))
+                    yield LogEntry.from_dict(json.loads(line))
                 except (ValueError, TypeError, AttributeError) as error:
                     if not line.endswith(b"\n"):
-                        return  # being written, or cut off when its process was killed
+                        return  # being written, or torn when its process was killed
                     raise EvalLogError(
                         f"{path}, line {number} is not an entry: {error}. Remove that line; "
-                        "the command that began the log runs its sample again"
+                        "the command that started the log runs its sample again"
                     ) from None
     except FileNotFoundError:
         return

@@ -1,11 +1,12 @@
-"""Writing a log, so that nothing is lost: not by a process that is killed, and not by two of them at once.
+"""The writer of an evaluation log. A kill at any point loses at most the entry being written, and one process writes.
 
-A line is written whole and synced before the next sample is finished; what a killed process was writing is repaired by
-whoever goes on. The other two files are there whole, or as they were before.
+Each line is synced to disk when it is written; an incomplete last line is repaired by the next writer. Header and
+summary are replaced atomically.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -15,46 +16,55 @@ from typing import Any
 from ..files import FileLock, write_atomic
 from ..json_values import preview
 from ..redaction import Redactor
-from .log import HEADER, SAMPLES, SUMMARY, Entry, EvalLogError, is_log, read_header, refuse_changed
+from .log import HEADER, SAMPLES, SUMMARY, EvalLogError, LogEntry, LogWriteError, is_log, read_header, refuse_changed
 
 _NOT_COMPARED = frozenset({"started", "machine"})
 
 
 class LogWriter:
-    """A log that is written. One process at a time: others get a `EvalLogError`."""
+    """Writes one log.
+
+    Raises `EvalLogError` if another process is writing it or it belongs to another evaluation, and `LogWriteError`.
+    """
 
     def __init__(self, folder: Path, header: Mapping[str, Any]) -> None:
         self.folder = folder
         self._redactor = Redactor()
-        folder.mkdir(parents=True, exist_ok=True)
-        _refuse_others(folder)
-        self._lock = FileLock(folder / SAMPLES, mode=0o644, append=True)
-        if not self._lock.acquire(timeout=0):
+        with _write_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            _refuse_foreign_files(folder)
+            self._lock = FileLock(folder / SAMPLES, mode=0o644, append=True)
+            locked = self._lock.acquire(timeout=0)
+        if not locked:
             raise EvalLogError(f"another process is writing to {folder}; wait for it, or use another --log")
         self._file = self._lock.fileno()
         try:
-            made = json.loads(self._redactor.text(json.dumps(dict(header))))
+            stored = json.loads(self._redactor.text(json.dumps(dict(header))))
             if is_log(folder):
-                _same(folder, read_header(folder), made)
+                _refuse_other_settings(folder, read_header(folder), stored)
             elif os.fstat(self._file).st_size:
                 raise EvalLogError(f"{folder} has a {SAMPLES} but no {HEADER}; use another directory")
             else:
-                write_whole(folder / HEADER, made)
-            self._repair()
+                with _write_errors(folder):
+                    write_json(folder / HEADER, stored)
+            with _write_errors(folder):
+                self._repair()
         except BaseException:
             self._lock.release()
             raise
 
-    def append(self, entry: Entry) -> None:
-        """Write one entry; when this returns, it is on disk."""
+    def append(self, entry: LogEntry) -> None:
+        """Append an entry and sync it to disk."""
         line = self._redactor.input(json.dumps(entry.to_dict(), allow_nan=False)).encode() + b"\n"
-        while line:
-            line = line[os.write(self._file, line) :]
-        os.fsync(self._file)
+        with _write_errors(self.folder):
+            while line:
+                line = line[os.write(self._file, line) :]
+            os.fsync(self._file)
 
     def summarize(self, summary: Mapping[str, Any]) -> None:
-        """Write the summary in place of the one before."""
-        write_whole(self.folder / SUMMARY, summary)
+        """Replace the summary."""
+        with _write_errors(self.folder):
+            write_json(self.folder / SUMMARY, summary)
 
     def close(self) -> None:
         """Release the log."""
@@ -67,48 +77,56 @@ class LogWriter:
         self.close()
 
     def _repair(self) -> None:
-        """Make the file end with a whole line: what a killed process was writing is finished or taken away."""
+        """Complete or remove an incomplete last line, which a killed process has left."""
         data = (self.folder / SAMPLES).read_bytes()
         if not data or data.endswith(b"\n"):
             return
-        whole = data.rfind(b"\n") + 1
+        end = data.rfind(b"\n") + 1
         try:
-            Entry.from_dict(json.loads(data[whole:]))
+            LogEntry.from_dict(json.loads(data[end:]))
         except (ValueError, TypeError):
-            os.ftruncate(self._file, whole)
+            os.ftruncate(self._file, end)
         else:
             os.write(self._file, b"\n")
         os.fsync(self._file)
 
 
-def write_whole(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a JSON file so that it is there whole, or as it was before."""
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Replace a JSON file atomically."""
     write_atomic(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
-def _refuse_others(folder: Path) -> None:
-    """Raise if a directory holds something, but no log: a log is not written in between."""
-    others = sorted(one.name for one in folder.iterdir() if not one.name.startswith("."))
-    begun = any((folder / name).exists() for name in (HEADER, SAMPLES))
-    if others and not begun:
+@contextlib.contextmanager
+def _write_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LogWriteError(f"the log {folder} cannot be written ({error.strerror or error})") from error
+
+
+def _refuse_foreign_files(folder: Path) -> None:
+    """Raise `EvalLogError` if a directory has files but is not a log."""
+    others = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    started = any((folder / name).exists() for name in (HEADER, SAMPLES))
+    if others and not started:
         shown = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
-        raise EvalLogError(f"{folder} is no log, and there are other files in it ({shown}); use a directory of its own")
+        raise EvalLogError(f"{folder} is not a log and has other files in it ({shown}); use an empty directory")
 
 
-def _same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raise if a log was begun with something else."""
+def _refuse_other_settings(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise `EvalLogError` if a log was started with other settings."""
     refuse_changed(before, now["suites"])
-    found = list(_differences(_with_names(before), _with_names(now)))
-    if found:
-        listed = "\n".join(f"  {name}: {preview(old)} there, {preview(new)} now" for name, old, new in found)
+    differences = list(_differences(_with_suite_names(before), _with_suite_names(now)))
+    if differences:
+        lines = "\n".join(f"  {name}: {preview(old)} there, {preview(new)} now" for name, old, new in differences)
         raise EvalLogError(
-            f"{folder} was begun with other settings:\n{listed}\nGive the same command again to go on with it, or use "
+            f"{folder} was started with other settings:\n{lines}\nRun the same command again to continue it, or use "
             "another --log."
         )
 
 
-def _with_names(header: Mapping[str, Any]) -> dict[str, Any]:
-    return {**header, "suites": [one.get("path") or one["name"] for one in header["suites"]]}
+def _with_suite_names(header: Mapping[str, Any]) -> dict[str, Any]:
+    return {**header, "suites": [suite.get("path") or suite["name"] for suite in header["suites"]]}
 
 
 def _differences(before: Any, now: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:

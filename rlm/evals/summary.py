@@ -1,34 +1,37 @@
-"""What a log says: mean scores with their standard errors, pass^k, cost, tokens, time, endings; by suite and length.
+"""The summary of a log by suite and length: mean scores with standard errors, pass^k, cost, tokens, time and endings.
 
-A sample that is tried in several epochs is one observation, not several: standard errors are clustered by sample.
+Several epochs of one sample are one observation: standard errors are clustered by sample.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from .log import Entry, EvalLog
-from .tier_counts import together
+from .log import EvalLog, LogEntry
 
 K = TypeVar("K", bound=Hashable)
-_SAID = 3
+Tiers = Mapping[str, Mapping[str, float]]
+"""Counters by signature: see `rlm.adapters.metrics.TierMetrics.by_signature`."""
+
+_MAX_ERRORS = 3
+_START_TIER = "start_tier"
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean, and its standard error; None where there is only one sample."""
+    """A mean and its standard error, which is None for a single sample."""
 
     mean: float
     error: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """The entries of a suite, a length, or all of them."""
+class GroupSummary:
+    """The summary of all entries of a suite, of a length, or of a log."""
 
     suite: str | None
     length: int | None
@@ -36,17 +39,17 @@ class Group:
     tries: int
     score: Estimate
     right: Estimate
-    """The share of answers in which every value is right."""
+    """The share of answers in which every value is correct."""
 
     passes: dict[int, Estimate]
-    """pass^k: how likely k tries of a sample are all right, for each k up to the number of epochs."""
+    """pass^k: the probability that k epochs of a sample are all correct, for each k up to the number of epochs."""
 
     fields: dict[str, float]
     """The mean score of each output."""
 
     endings: dict[str, int]
     errors: int
-    """Runs that something else than their answer broke off, those with an input that was too long included."""
+    """Runs that ended by an error, those with inputs that are too long included."""
 
     too_long: int
     cost_usd: float | None
@@ -55,111 +58,129 @@ class Group:
     tokens_out: int
     llm_calls: int
     seconds: float
-    """Of all runs together."""
+    """The sum over all runs."""
 
     tiers: dict[str, dict[str, float]]
-    """Which tier answered the typed questions, by signature; empty where no adapter has tiers."""
+    """Which tier answered typed questions, by signature; empty if no adapter has tiers."""
 
     said: dict[str, int]
-    """What broke runs off, and how often: the commonest first, without those whose input was too long."""
+    """The most frequent errors and their counts, without those of inputs that are too long."""
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """A whole log: everything, and each suite and length."""
+class EvalSummary:
+    """The summary of a whole log, and of each suite and length."""
 
     total: int
-    """How many tries there are when it is finished."""
+    """The number of entries of the complete log."""
 
-    all: Group | None
-    groups: tuple[Group, ...]
+    all: GroupSummary | None
+    groups: tuple[GroupSummary, ...]
     spent_usd: float | None
-    """What the log has cost in all, runs that were replaced by later ones included."""
+    """The cost of all runs, replaced ones included."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The summary as plain JSON values."""
+        """Return the summary as plain JSON values."""
         return asdict(self)
 
 
-def summarize(log: EvalLog) -> Summary:
-    """The summary of a log as far as it has come."""
-    entries, own = log.entries, log.own_suites
-    suites = list(dict.fromkeys([*(str(one["name"]) for one in log.header["suites"]), *(one.suite for one in entries)]))
-    by = grouped(entries, lambda one: (one.suite, None if one.suite in own else one.length))
-    groups = tuple(_group(by[key], *key) for key in sorted(by, key=lambda key: (suites.index(key[0]), key[1] or 0)))
-    spent = _cost([*entries, *log.replaced])
-    return Summary(log.expected, _group(entries, None, None) if entries else None, groups, spent)
+def summarize(log: EvalLog) -> EvalSummary:
+    """Return the summary of a log, which may be incomplete."""
+    entries, file_suites = log.entries, log.file_suites
+    names = [*(str(suite["name"]) for suite in log.header["suites"]), *(entry.suite for entry in entries)]
+    suites = list(dict.fromkeys(names))
+    groups = group_by(entries, lambda entry: (entry.suite, None if entry.suite in file_suites else entry.length))
+    keys = sorted(groups, key=lambda key: (suites.index(key[0]), key[1] or 0))
+    return EvalSummary(
+        total=log.total,
+        all=_summarize_group(entries, None, None) if entries else None,
+        groups=tuple(_summarize_group(groups[key], *key) for key in keys),
+        spent_usd=_cost([*entries, *log.replaced]),
+    )
 
 
-def grouped(entries: Iterable[Entry], key: Callable[[Entry], K]) -> dict[K, list[Entry]]:
-    """The entries by something of theirs, in the order in which that comes first."""
-    made: dict[K, list[Entry]] = {}
-    for one in entries:
-        made.setdefault(key(one), []).append(one)
-    return made
+def group_by(entries: Iterable[LogEntry], key: Callable[[LogEntry], K]) -> dict[K, list[LogEntry]]:
+    """Group entries by key, in order of first appearance."""
+    groups: dict[K, list[LogEntry]] = {}
+    for entry in entries:
+        groups.setdefault(key(entry), []).append(entry)
+    return groups
 
 
-def clustered(clusters: Iterable[Sequence[float]]) -> Estimate:
-    """The mean of all values, and its standard error when values of one cluster go together."""
-    found = [one for one in clusters if one]
-    many = sum(map(len, found))
-    mean = math.fsum(value for one in found for value in one) / many
-    if len(found) < 2:
+def clustered_mean(clusters: Iterable[Sequence[float]]) -> Estimate:
+    """Return the mean of all values, with a standard error that is clustered."""
+    groups = [cluster for cluster in clusters if cluster]
+    count = sum(map(len, groups))
+    mean = math.fsum(value for cluster in groups for value in cluster) / count
+    if len(groups) < 2:
         return Estimate(mean, None)
-    squares = math.fsum(math.fsum(value - mean for value in one) ** 2 for one in found)
-    return Estimate(mean, math.sqrt(squares * len(found) / (len(found) - 1)) / many)
+    squares = math.fsum(math.fsum(value - mean for value in cluster) ** 2 for cluster in groups)
+    return Estimate(mean, math.sqrt(squares * len(groups) / (len(groups) - 1)) / count)
 
 
-def passes(tries: Sequence[Sequence[bool]], most: int) -> dict[int, Estimate]:
-    """pass^k for k from 1: the unbiased estimate from each sample's tries, over the samples that have as many."""
-    made: dict[int, Estimate] = {}
-    for k in range(1, most + 1):
-        chances = [math.comb(sum(one), k) / math.comb(len(one), k) for one in tries if len(one) >= k]
-        if chances:
-            made[k] = clustered([chance] for chance in chances)
-    return made
+def pass_hat_k(samples: Sequence[Sequence[bool]], max_k: int) -> dict[int, Estimate]:
+    """Return pass^k for k from 1: the unbiased estimate over the samples with at least k epochs."""
+    estimates: dict[int, Estimate] = {}
+    for k in range(1, max_k + 1):
+        shares = [math.comb(sum(runs), k) / math.comb(len(runs), k) for runs in samples if len(runs) >= k]
+        if shares:
+            estimates[k] = clustered_mean([share] for share in shares)
+    return estimates
 
 
-def _group(entries: Sequence[Entry], suite: str | None, length: int | None) -> Group:
-    samples = list(grouped(entries, lambda one: one.sample_id).values())
-    right = [[one.right for one in tries] for tries in samples]
-    return Group(
+def sum_tiers(counters: Iterable[Tiers]) -> dict[str, dict[str, float]]:
+    """Return the sums of tier counters by signature; the start tier is the highest of any run."""
+    sums: dict[str, dict[str, float]] = {}
+    for by_signature in counters:
+        for signature, counts in by_signature.items():
+            total = sums.setdefault(signature, {})
+            for name, count in counts.items():
+                total[name] = max(total.get(name, 1), count) if name == _START_TIER else total.get(name, 0) + count
+    return sums
+
+
+def _summarize_group(entries: Sequence[LogEntry], suite: str | None, length: int | None) -> GroupSummary:
+    samples = list(group_by(entries, lambda entry: entry.sample_id).values())
+    correct = [[entry.correct for entry in runs] for runs in samples]
+    return GroupSummary(
         suite=suite,
         length=length,
         samples=len(samples),
         tries=len(entries),
-        score=clustered([one.score for one in tries] for tries in samples),
-        right=clustered([float(one) for one in tries] for tries in right),
-        passes=passes(right, max(map(len, samples))),
-        fields=_fields(entries),
-        endings=dict(Counter(one.ending for one in entries)),
-        errors=sum(one.error is not None for one in entries),
-        too_long=sum(one.too_long for one in entries),
+        score=clustered_mean([entry.score for entry in runs] for runs in samples),
+        right=clustered_mean([float(value) for value in values] for values in correct),
+        passes=pass_hat_k(correct, max(map(len, samples))),
+        fields=_mean_scores(entries),
+        endings=dict(Counter(entry.ending for entry in entries)),
+        errors=sum(entry.error is not None for entry in entries),
+        too_long=sum(entry.too_long for entry in entries),
         cost_usd=_cost(entries),
-        unpriced_calls=_used(entries, "unpriced_calls"),
-        tokens_in=_used(entries, "tokens_in"),
-        tokens_out=_used(entries, "tokens_out"),
-        llm_calls=_used(entries, "llm_calls"),
-        seconds=math.fsum(one.seconds for one in entries),
-        tiers=together(one.tiers for one in entries),
+        unpriced_calls=_sum_usage(entries, "unpriced_calls"),
+        tokens_in=_sum_usage(entries, "tokens_in"),
+        tokens_out=_sum_usage(entries, "tokens_out"),
+        llm_calls=_sum_usage(entries, "llm_calls"),
+        seconds=math.fsum(entry.seconds for entry in entries),
+        tiers=sum_tiers(entry.tiers for entry in entries),
         said=dict(
-            Counter(one.error for one in entries if one.error is not None and not one.too_long).most_common(_SAID)
+            Counter(entry.error for entry in entries if entry.error is not None and not entry.too_long).most_common(
+                _MAX_ERRORS
+            )
         ),
     )
 
 
-def _fields(entries: Sequence[Entry]) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
-    for one in entries:
-        for name, value in one.scores.items():
-            found.setdefault(name, []).append(value)
-    return {name: math.fsum(values) / len(values) for name, values in found.items()}
+def _mean_scores(entries: Sequence[LogEntry]) -> dict[str, float]:
+    scores: dict[str, list[float]] = {}
+    for entry in entries:
+        for name, score in entry.scores.items():
+            scores.setdefault(name, []).append(score)
+    return {name: math.fsum(values) / len(values) for name, values in scores.items()}
 
 
-def _cost(entries: Iterable[Entry]) -> float | None:
-    costs = [cost for one in entries if (cost := one.usage.get("cost_usd")) is not None]
+def _cost(entries: Iterable[LogEntry]) -> float | None:
+    costs = [cost for entry in entries if (cost := entry.usage.get("cost_usd")) is not None]
     return math.fsum(costs) if costs else None
 
 
-def _used(entries: Iterable[Entry], name: str) -> int:
-    return sum(int(one.usage.get(name) or 0) for one in entries)
+def _sum_usage(entries: Iterable[LogEntry], name: str) -> int:
+    return sum(int(entry.usage.get(name) or 0) for entry in entries)

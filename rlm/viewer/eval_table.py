@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..text import shorten
 
 if TYPE_CHECKING:
-    from ..evals.log import Entry, EvalLog
+    from ..evals.log import EvalLog, LogEntry
 
 _MAX_CHARS = 300
 _HEADER_FIELDS = ("suites", "lengths", "count", "seed", "epochs", "baseline", "models", "versions", "started")
@@ -54,13 +54,13 @@ def _table(log: EvalLog) -> dict[str, Any]:
     return {
         "name": log.name,
         "about": {name: log.header.get(name) for name in _HEADER_FIELDS},
-        "total": log.expected,
+        "total": log.total,
         "summary": summarize(log).to_dict(),
         "rows": [_row(entry) for entry in log.entries],
     }
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _row(entry: LogEntry) -> dict[str, Any]:
     """Return one sample, with the names of columns in the list of runs."""
     usage = entry.usage
     return {

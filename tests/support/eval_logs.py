@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rlm.evals.log import Entry
+from rlm.evals.log import LogEntry
 from rlm.evals.log_writer import LogWriter
 
 SCRIPT = """main:
@@ -47,12 +47,12 @@ def suite(folder: Path, count: int) -> Path:
     return path
 
 
-def entry(sample: str, score: float = 1.0, *, epoch: int = 1, **more: Any) -> Entry:
+def entry(sample: str, score: float = 1.0, *, epoch: int = 1, **more: Any) -> LogEntry:
     """An entry of a sample with one output."""
     about: dict[str, Any] = {"suite": "made", "length": 4_000, "ending": "Submitted", "outputs": {"answer": 1}}
     about |= {"expected": {"answer": 1}, "scores": {"answer": score}, "confidence": 1.0, "run_id": f"run-{sample}"}
     about |= {"usage": {"tokens_in": 10, "tokens_out": 2, "cost_usd": 0.5, "llm_calls": 1}, "seconds": 2.0}
-    return Entry(**{"sample_id": sample, "epoch": epoch, "score": score, **about, **more})
+    return LogEntry(**{"sample_id": sample, "epoch": epoch, "score": score, **about, **more})
 
 
 def header(total: int, **more: Any) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def header(total: int, **more: Any) -> dict[str, Any]:
     return {**made, **more}
 
 
-def write(folder: Path, entries: Iterable[Entry], **more: Any) -> Path:
+def write(folder: Path, entries: Iterable[LogEntry], **more: Any) -> Path:
     """A log with these entries."""
     made = list(entries)
     with LogWriter(folder, header(len(made), **more)) as writer:

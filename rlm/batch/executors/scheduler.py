@@ -139,6 +139,7 @@ class Scheduler(ABC, Generic[W]):
     def run(self, items: Iterable[Item]) -> Iterator[Outcome]:
         """Run the items, and yield the outcome of each as it ends. Raises `ExecutorError`."""
         self._discard_abandoned()
+        self._capacity = self._at_once  # nothing is known yet about how long these items take
         source, exhausted = iter(items), False
         pending: Item | None = None
         while True:

@@ -25,12 +25,12 @@ def command(first: Path, second: Path, resamples: int, seed: int, as_json: bool)
       rlm eval compare direct with-repl
       rlm eval compare before after --json | jq .all
     """
-    from ...evals.compare import compare
+    from ...evals.compare import compare_logs
     from ...evals.log import EvalLogError
     from ..console import print_json, print_page
 
     try:
-        found = compare(read(first), read(second), seed=seed, resamples=resamples)
+        found = compare_logs(read(first), read(second), seed=seed, resamples=resamples)
     except EvalLogError as error:
         raise click.UsageError(str(error)) from None
     if as_json:

@@ -47,7 +47,7 @@ def command(ctx: click.Context, /, log: Path, ending: str | None, **options: Any
         click.echo(f"Nothing to run again: no run in {log} {what}.", err=True)
         return
     try:
-        evaluation = Evaluation.of(before.header)
+        evaluation = Evaluation.from_header(before.header)
     except EvalLogError as error:
         raise click.UsageError(str(error)) from None
     except (KeyError, TypeError) as error:

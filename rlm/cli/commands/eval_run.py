@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +98,8 @@ def command(
     Exit codes: 0 all samples were run, 1 some are missing or ended by an error,
     2 bad file or usage, 3 internal error, 4 environment, 130 interrupted.
     """
-    from ...evals.config import Evaluation, Settings, is_file
+    from ...evals.config import EvalSettings, Evaluation, is_suite_file
+    from ...evals.run import new_log_folder
     from ..console import answer_only
     from ..eval_runner import evaluate
 
@@ -108,10 +108,15 @@ def command(
         raise click.UsageError(
             "--cache would give every epoch the responses of the first; leave out --cache or --epochs"
         )
-    settings = Settings.read(task_file, models=changes.models, budget=changes.budget, error_rate=options["error_rate"])
+    settings = EvalSettings.read(
+        task_file, models=changes.models, budget=changes.budget, error_rate=options["error_rate"]
+    )
     if options["error_rate"] is not None and not settings.has_oracle():
         raise click.UsageError("--error-rate needs --model oracle, the built-in model")
-    if all(map(is_file, suites)) and ctx.get_parameter_source("lengths") is click.core.ParameterSource.COMMANDLINE:
+    if (
+        all(map(is_suite_file, suites))
+        and ctx.get_parameter_source("lengths") is click.core.ParameterSource.COMMANDLINE
+    ):
         click.echo("--length is ignored: samples from a file have their own length.", err=True)
     evaluation = Evaluation(
         suites=suites,
@@ -124,20 +129,8 @@ def command(
     )
     arguments = ctx.meta["rlm.arguments"]
     if log_folder is None:
-        log_folder = _new_folder(suites, options["baseline"])
+        log_folder = new_log_folder(suites, options["baseline"])
         arguments = [*arguments, "--log", str(log_folder)]
     with answer_only() as output, cached(options["cache"] or "off"):
         code = evaluate(evaluation, log_folder, output, options, again=shlex.join(["rlm", "eval", "run", *arguments]))
     ctx.exit(code)
-
-
-def _new_folder(suites: tuple[str, ...], baseline: str | None) -> Path:
-    from ...evals.log import logs_folder
-
-    name = Path(suites[0]).stem if len(suites) == 1 else f"{len(suites)}-suites"
-    log_name = f"{name}{f'-{baseline}' if baseline else ''}-{time.strftime('%Y%m%d-%H%M%S')}"
-    folder, number = logs_folder() / log_name, 1
-    while folder.exists():
-        number += 1
-        folder = logs_folder() / f"{log_name}-{number}"
-    return folder

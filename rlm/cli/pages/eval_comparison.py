@@ -14,7 +14,7 @@ from .evaluation import length_text
 from .tables import facts_table, fitting, section, table_of
 
 if TYPE_CHECKING:
-    from ...evals.compare import Comparison, Difference, Pair, Side
+    from ...evals.compare import Comparison, SamplePair, SampleScore, ScoreDifference
 
 _CHANGED = 10
 _SETTING = 60
@@ -42,7 +42,7 @@ def comparison_page(found: Comparison, resamples: int) -> RenderableType:
     return Group(*parts)
 
 
-def verdict(difference: Difference) -> str:
+def verdict(difference: ScoreDifference) -> str:
     """Return the comparison in one sentence."""
     if difference.low <= 0 <= difference.high:
         return "No difference is shown: the interval reaches 0."
@@ -54,7 +54,7 @@ def verdict(difference: Difference) -> str:
 class _Differences:
     """The groups of a comparison as a table. A narrow terminal gets fewer columns."""
 
-    def __init__(self, rows: Sequence[Difference]) -> None:
+    def __init__(self, rows: Sequence[ScoreDifference]) -> None:
         self._rows = rows
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -72,15 +72,15 @@ class _Differences:
         yield table_of(fitting(columns, options.max_width, ("B better", "A", "B", "95% interval")))
 
 
-def _length(row: Difference) -> str:
+def _length(row: ScoreDifference) -> str:
     return length_text(row.length) if row.suite is not None or row.length is not None else ""
 
 
-def _style(row: Difference) -> str:
+def _style(row: ScoreDifference) -> str:
     return "green" if row.low > 0 else "red" if row.high < 0 else ""
 
 
-def _better(row: Difference) -> str:
+def _better(row: ScoreDifference) -> str:
     """Return the share of resamples in which B is better, or `-` where no resample shows a difference."""
     return f"{row.better:.1%}" if row.better or row.worse else "-"
 
@@ -103,7 +103,7 @@ def _setting(value: Any) -> str:
 class _Pairs:
     """Samples whose scores differ. A narrow terminal gets fewer columns."""
 
-    def __init__(self, pairs: Sequence[Pair]) -> None:
+    def __init__(self, pairs: Sequence[SamplePair]) -> None:
         self._pairs = pairs
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -119,5 +119,5 @@ class _Pairs:
             yield Text(f"and {len(self._pairs) - _CHANGED:,} more (--json has all)", "dim")
 
 
-def _run(side: Side) -> Text:
+def _run(side: SampleScore) -> Text:
     return Text(clean(side.runs[0]) if side.runs else "", "dim")

@@ -15,8 +15,7 @@ from .tables import Columns, facts_table, fits, fitting, heading, section, table
 
 if TYPE_CHECKING:
     from ...evals.log import EvalLog
-    from ...evals.summary import Estimate, Summary
-    from ...evals.summary import Group as Entries
+    from ...evals.summary import Estimate, EvalSummary, GroupSummary
 
 _NONE = "-"
 _ERROR = 200
@@ -38,7 +37,7 @@ def length_text(length: int | None) -> str:
 # A summary ---------------------------------------------------------------------------------------------------------
 
 
-def summary_page(header: Mapping[str, Any], summary: Summary) -> RenderableType:
+def summary_page(header: Mapping[str, Any], summary: EvalSummary) -> RenderableType:
     """Return the scores by suite and length, the usage and the errors."""
     if summary.all is None:
         return Text("No sample is finished yet.")
@@ -54,7 +53,7 @@ def summary_page(header: Mapping[str, Any], summary: Summary) -> RenderableType:
     return Group(*parts, *_tiers(summary.all))
 
 
-def _tiers(group: Entries) -> list[RenderableType]:
+def _tiers(group: GroupSummary) -> list[RenderableType]:
     """Return which tier answered typed queries, and the advice that follows from it."""
     from ...adapters.metrics import summary_of
 
@@ -66,7 +65,7 @@ def _tiers(group: Entries) -> list[RenderableType]:
 class _Scores:
     """The groups of a summary as a table. A narrow terminal gets fewer columns."""
 
-    def __init__(self, rows: Sequence[Entries]) -> None:
+    def __init__(self, rows: Sequence[GroupSummary]) -> None:
         self._rows = rows
         self._epochs = max(max(row.passes, default=1) for row in rows)
 
@@ -119,11 +118,11 @@ class _Note:
         yield Text(f"± is one standard error, over samples.{means}", "dim")
 
 
-def _pass(row: Entries, k: int) -> Text:
+def _pass(row: GroupSummary, k: int) -> Text:
     return _estimate(row.passes[k]) if k in row.passes else Text(_NONE, "dim")
 
 
-def _cost(row: Entries) -> Text:
+def _cost(row: GroupSummary) -> Text:
     return Text(_NONE, "dim") if row.cost_usd is None else Text(money(row.cost_usd / row.tries))
 
 
@@ -132,7 +131,7 @@ def _estimate(estimate: Estimate, style: str = "") -> Text:
     return Text(f"{estimate.mean:.3f}", style).append(error, "dim not bold")
 
 
-def _endings(row: Entries) -> Text:
+def _endings(row: GroupSummary) -> Text:
     parts = Text("")
     for name in _ENDINGS:
         if row.endings.get(name):
@@ -143,7 +142,7 @@ def _endings(row: Entries) -> Text:
     return parts
 
 
-def _facts(group: Entries, summary: Summary, header: Mapping[str, Any]) -> RenderableType:
+def _facts(group: GroupSummary, summary: EvalSummary, header: Mapping[str, Any]) -> RenderableType:
     cost = "unknown" if group.cost_usd is None else money(group.cost_usd)
     if group.cost_usd is not None and group.unpriced_calls:
         cost += f" (not counting {count(group.unpriced_calls, 'call')})"
@@ -190,6 +189,6 @@ def logs_table(logs: Sequence[EvalLog]) -> Table:
         score = Text(_NONE, "dim") if group is None else _estimate(group.score, "bold")
         model = Text(one_line(str(log.header["models"]["main"]), 40))
         table.add_row(
-            Text(clean(log.name)), model, lengths or _NONE, f"{len(log.entries):,} of {log.expected:,}", score, cost
+            Text(clean(log.name)), model, lengths or _NONE, f"{len(log.entries):,} of {log.total:,}", score, cost
         )
     return table

@@ -13,7 +13,7 @@ import click
 from ..formatting import count, duration, money
 
 if TYPE_CHECKING:
-    from ...evals.log import Entry
+    from ...evals.log import LogEntry
 
 _LINES = 20
 """How many lines are written where there is no terminal."""
@@ -22,7 +22,7 @@ _LINES = 20
 class Progress:
     """The state of an evaluation. This class shows nothing but messages."""
 
-    def __init__(self, done: Sequence[Entry], total: int, others: Sequence[Entry] = ()) -> None:
+    def __init__(self, done: Sequence[LogEntry], total: int, others: Sequence[LogEntry] = ()) -> None:
         """`others` are entries of the log that were replaced: only their cost counts."""
         self.total, self.runs, self.scores = total, len(done), sum(entry.score for entry in done)
         costs = [cost for entry in (*done, *others) if (cost := entry.usage.get("cost_usd")) is not None]
@@ -30,7 +30,7 @@ class Progress:
         self.errors = sum(entry.error is not None for entry in done)
         self._runs_before, self._started = self.runs, time.monotonic()
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: LogEntry) -> None:
         """Add a finished run."""
         self.runs += 1
         self.scores += entry.score
@@ -59,7 +59,7 @@ class Progress:
 class _Lines(Progress):
     """Progress as lines of text."""
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: LogEntry) -> None:
         """Add a finished run, and write the state if it is due."""
         super().add(entry)
         every = -(-self.total // _LINES)
@@ -70,12 +70,12 @@ class _Lines(Progress):
 class _Bar(Progress):
     """Progress as a bar."""
 
-    def __init__(self, done: Sequence[Entry], total: int, others: Sequence[Entry], bar: Any, name: str) -> None:
+    def __init__(self, done: Sequence[LogEntry], total: int, others: Sequence[LogEntry], bar: Any, name: str) -> None:
         super().__init__(done, total, others)
         self._bar = bar
         self._task = bar.add_task(name, total=total, completed=self.runs, facts=str(self))
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: LogEntry) -> None:
         """Add a finished run, and draw it."""
         super().add(entry)
         self._bar.update(self._task, completed=self.runs, facts=str(self))
@@ -87,7 +87,7 @@ class _Bar(Progress):
 
 @contextlib.contextmanager
 def progress_of(
-    header: Mapping[str, Any], done: Sequence[Entry], total: int, others: Sequence[Entry], quiet: bool
+    header: Mapping[str, Any], done: Sequence[LogEntry], total: int, others: Sequence[LogEntry], quiet: bool
 ) -> Iterator[Progress]:
     """Yield the progress of an evaluation, shown in the way that suits standard error."""
     if quiet:

@@ -1,10 +1,10 @@
-"""The suites: samples generated from a seed, offline, at any length from 4k to 10M characters; and own ones."""
+"""Suites: samples generated from a seed, at any length from 4k to 10M characters, and samples read from files."""
 
 from __future__ import annotations
 
 from .common_words import WORDS
 from .counting import COMPARE, COUNT
-from .custom import BadSuite, own
+from .custom import SuiteFileError, read_suite
 from .hops import HOPS
 from .letters import LETTERS
 from .needles import NEEDLE, NEEDLE_KEYS, NEEDLE_VALUES
@@ -22,4 +22,4 @@ SUITES: dict[str, Suite] = {
     )
 }
 
-__all__ = ["LONGEST", "SHORTEST", "SUITES", "BadSuite", "Suite", "own"]
+__all__ = ["LONGEST", "SHORTEST", "SUITES", "Suite", "SuiteFileError", "read_suite"]

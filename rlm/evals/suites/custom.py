@@ -1,4 +1,4 @@
-"""Own suites: samples from a JSONL file, checked line by line before anything runs."""
+"""Suites from files: samples in JSONL, checked line by line before anything runs."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from typing import Any
 from ...errors import RlmError
 from ...signatures import InvalidInputs, InvalidOutputs, Signature, SignatureError
 from ..sample import Sample
-from ..scorers import MEANT_FOR, scorer
+from ..scorers import SCORED_TYPES, scorer_named
 
 _REQUIRED = ("signature", "inputs", "expected")
 _OPTIONAL = ("id", "instructions", "scoring", "meta")
-_SAID = 5
-"""How many bad lines are said."""
+_MAX_PROBLEMS = 5
+"""The number of invalid lines to report."""
 
 
-class BadSuite(RlmError, ValueError):
-    """A file of samples that cannot be used: which line, what is wrong, what would be right."""
+class SuiteFileError(RlmError, ValueError):
+    """A file of samples is invalid; the message says which lines, and what is wrong with them."""
 
 
-def own(path: str | Path) -> list[Sample]:
-    """The samples of a JSONL file. Raises `BadSuite`.
+def read_suite(path: str | Path) -> list[Sample]:
+    """Return the samples of a JSONL file. Raises `SuiteFileError`.
 
-    A line is `{"signature": ..., "inputs": {...}, "expected": {...}}`, and may have `id`, `instructions`, `scoring`
-    (a scorer's name for each output; exact match where none is given) and `meta`.
+    A line is `{"signature": ..., "inputs": {...}, "expected": {...}}`, with optional `id`, `instructions`, `scoring`
+    (the name of a scorer for each output; `exact` by default) and `meta`.
     """
     path = Path(path)
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadSuite(f"{path}: cannot be read: {error}") from None
+        raise SuiteFileError(f"{path}: cannot be read: {error}") from None
     samples: list[Sample] = []
     problems: list[str] = []
     seen: dict[str, int] = {}
@@ -49,10 +49,10 @@ def own(path: str | Path) -> list[Sample]:
         seen[sample.id] = number
         samples.append(sample)
     if problems:
-        more = [f"and {len(problems) - _SAID:,} more"] if len(problems) > _SAID else []
-        raise BadSuite("\n".join([*problems[:_SAID], *more]))
+        more = [f"and {len(problems) - _MAX_PROBLEMS:,} more"] if len(problems) > _MAX_PROBLEMS else []
+        raise SuiteFileError("\n".join([*problems[:_MAX_PROBLEMS], *more]))
     if not samples:
-        raise BadSuite(f"{path}: there is no sample in it; a sample is one line of JSON")
+        raise SuiteFileError(f"{path}: it has no samples; each line must be a sample in JSON")
     return samples
 
 
@@ -65,20 +65,21 @@ def _read(line: str) -> Any:
 
 def _sample(data: Any, suite: str, index: int) -> Sample:
     if not isinstance(data, dict):
-        raise ValueError(f"a sample is a JSON object, not {type(data).__name__}")
+        raise ValueError(f"a sample must be a JSON object, not {type(data).__name__}")
     if missing := [name for name in _REQUIRED if name not in data]:
         raise ValueError(f"{', '.join(missing)} missing; a sample has {', '.join(_REQUIRED)}")
     if unknown := [name for name in data if name not in _REQUIRED + _OPTIONAL]:
         raise ValueError(f"unknown: {', '.join(unknown)}; a sample can have {', '.join(_REQUIRED + _OPTIONAL)}")
     for name in ("inputs", "expected", "scoring", "meta"):
         if not isinstance(data.get(name, {}), dict):
-            raise ValueError(f"{name} is a JSON object, not {type(data[name]).__name__}")
+            raise ValueError(f"{name} must be a JSON object, not {type(data[name]).__name__}")
     for name in ("signature", "instructions"):
         if not isinstance(data.get(name, ""), str):
-            raise ValueError(f"{name} is a text, not {type(data[name]).__name__}")
+            raise ValueError(f"{name} must be a text, not {type(data[name]).__name__}")
     instructions = data.get("instructions", "")
     _check_fields(data)
-    length = sum(len(one) if isinstance(one, str) else len(json.dumps(one)) for one in data["inputs"].values())
+    inputs = data["inputs"].values()
+    length = sum(len(value) if isinstance(value, str) else len(json.dumps(value)) for value in inputs)
     sample = Sample(
         str(data.get("id", f"{suite}-{index}")),
         suite,
@@ -96,7 +97,7 @@ def _sample(data: Any, suite: str, index: int) -> Sample:
 
 
 def _check_fields(data: Mapping[str, Any]) -> None:
-    """Inputs and expected outputs fit the signature, and every scorer exists."""
+    """Raise `ValueError` if inputs or expected outputs do not fit the signature, or a scorer does not exist."""
     try:
         signature = Signature.of(data["signature"])
         signature.check_inputs(data["inputs"])
@@ -104,28 +105,27 @@ def _check_fields(data: Mapping[str, Any]) -> None:
     except SignatureError as error:
         raise ValueError(f"signature: {error}") from None
     except InvalidInputs as error:
-        raise ValueError(f"inputs: {_listed(error)}") from None
+        raise ValueError(f"inputs: {_joined(error)}") from None
     except InvalidOutputs as error:
-        raise ValueError(f"expected: {_listed(error)}") from None
-    for name, chosen in data.get("scoring", {}).items():
+        raise ValueError(f"expected: {_joined(error)}") from None
+    for name, scorer in data.get("scoring", {}).items():
         if name not in data["expected"]:
             raise ValueError(f"scoring: {name!r} is no output; outputs are {', '.join(data['expected'])}")
         try:
-            scorer(chosen)
+            scorer_named(scorer)
         except (ValueError, TypeError) as error:
             raise ValueError(f"scoring: {name}: {error}") from None
 
 
 def _check_scoring(sample: Sample) -> None:
-    """Every scorer can score what is expected; else right answers would count as wrong."""
+    """Raise `ValueError` if a scorer cannot score the expected value: a correct answer would count as wrong."""
     for name, expected in sample.expected.items():
-        chosen = sample.scoring[name]
-        if chosen in MEANT_FOR and expected is not None and scorer(chosen)(expected, expected) != 1:
-            raise ValueError(
-                f"scoring: {name}: {chosen!r} is for {MEANT_FOR[chosen]}; the expected answer would score 0"
-            )
+        scorer = sample.scoring[name]
+        if scorer in SCORED_TYPES and expected is not None and scorer_named(scorer)(expected, expected) != 1:
+            types = SCORED_TYPES[scorer]
+            raise ValueError(f"scoring: {name}: {scorer!r} is for {types}; the expected answer would score 0")
 
 
-def _listed(error: InvalidInputs | InvalidOutputs) -> str:
-    """What is wrong, without the name of a class that the file has not."""
+def _joined(error: InvalidInputs | InvalidOutputs) -> str:
+    """Return the problems, without the name of the generated class."""
     return "; ".join(map(str, error.problems))

@@ -17,7 +17,7 @@ from rlm.calibration.calibrator import Whole
 from rlm.calibration.logistic import Logistic
 from rlm.cli import rlm as group
 from rlm.cli.main import guard
-from rlm.evals.config import Evaluation, Settings
+from rlm.evals.config import EvalSettings, Evaluation
 from rlm.evals.simulated import Oracle, oracle_lm
 from rlm.evals.suites import SUITES
 from rlm.models.scripted import scripted_lm
@@ -93,7 +93,7 @@ def test_other_models_than_it_was_fitted_on_are_noted(pool: Any, file: Path) -> 
 
 def test_the_oracle_is_the_same_model_in_a_log_and_from_python(pool: Any, file: Path) -> None:
     sample = next(SUITES["needle"].generate(3, 4_000, 1))
-    logged = Evaluation(("needle",), Settings(models={"main": "oracle"})).header()["models"]
+    logged = Evaluation(("needle",), EvalSettings(models={"main": "oracle"})).header()["models"]
     made = rlm.Predict(
         Signature.of(sample.signature, instructions=sample.instructions),
         trigger=rlm.FallbackTrigger(max_iterations=2),

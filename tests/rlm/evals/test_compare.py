@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from rlm.cli.pages.eval_comparison import verdict
-from rlm.evals.compare import Comparison, compare
+from rlm.evals.compare import Comparison, compare_logs
 from rlm.evals.log import EvalLogError, read_log
 from tests.support.eval_logs import entry, write
 
 
 def compared(folder: Path, first: list[Any], second: list[Any], **options: Any) -> Comparison:
     logs = [read_log(write(folder / name, entries)) for name, entries in (("one", first), ("two", second))]
-    return compare(*logs, **options)
+    return compare_logs(*logs, **options)
 
 
 def test_a_log_and_itself_do_not_differ(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_few_samples_are_not_taken_for_many(tmp_path: Path) -> None:
     for many, told in ((3, True), (12, False)):
         one = read_log(write(tmp_path / f"a{many}", [entry(f"s{n}", 0.0) for n in range(many)]))
         two = read_log(write(tmp_path / f"b{many}", [entry(f"s{n}", 1.0) for n in range(many)]))
-        assert ("With so few samples it is too narrow" in verdict(compare(one, two).all)) is told
+        assert ("With so few samples it is too narrow" in verdict(compare_logs(one, two).all)) is told
 
 
 def test_the_same_gain_everywhere_is_certain(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_the_same_seed_gives_the_same_interval(tmp_path: Path) -> None:
     first = [entry(f"s{n}", 0.5) for n in range(30)]
     second = [entry(f"s{n}", (n * 7 % 11) / 10) for n in range(30)]
     logs = [read_log(write(tmp_path / name, entries)) for name, entries in (("one", first), ("two", second))]
-    one, again, other = (compare(*logs, seed=seed, resamples=500).all for seed in (1, 1, 2))
+    one, again, other = (compare_logs(*logs, seed=seed, resamples=500).all for seed in (1, 1, 2))
     assert one == again
     assert (one.low, one.high) != (other.low, other.high)
 
@@ -106,7 +106,7 @@ def test_logs_without_common_samples_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         EvalLogError, match=r"(?s)no samples in common: one has .*seed 1, two has .*seed 5.*same suite, length"
     ):
-        compare(one, two)
+        compare_logs(one, two)
 
 
 def test_samples_whose_answer_has_changed_are_refused(tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def test_a_suite_that_has_changed_is_named_where_an_earlier_version_did_not_note
     files = [[{"name": "made", "path": "/x/made.jsonl", "digest": one * 32}] for one in ("ab", "cd")]
     one = read_log(write(tmp_path / "one", [entry("a")], suites=files[0]))
     two = read_log(write(tmp_path / "two", [entry("a", inputs="2e")], suites=files[1]))
-    assert compare(one, two).settings == (("suites.made", "sha256 abababababab", "sha256 cdcdcdcdcdcd"),)
-    assert compare(one, one).settings == ()
+    assert compare_logs(one, two).settings == (("suites.made", "sha256 abababababab", "sha256 cdcdcdcdcdcd"),)
+    assert compare_logs(one, one).settings == ()
 
 
 def test_a_log_without_entries_is_refused(tmp_path: Path) -> None:

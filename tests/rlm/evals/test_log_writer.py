@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm.evals.log import Entry, EvalLogError, find_log, read_log
+from rlm.evals.log import EvalLogError, LogEntry, find_log, read_log
 from rlm.evals.log_writer import LogWriter
 from tests.support.eval_logs import entry, header, write
 
@@ -26,7 +26,7 @@ def test_entries_come_back_and_a_later_one_replaces_the_earlier(tmp_path: Path) 
 
 
 def test_what_a_later_version_adds_to_a_line_does_not_hurt() -> None:
-    assert Entry.from_dict({**entry("a").to_dict(), "colour": "blue"}) == entry("a")
+    assert LogEntry.from_dict({**entry("a").to_dict(), "colour": "blue"}) == entry("a")
 
 
 def test_a_file_that_was_cut_anywhere_keeps_every_whole_line_and_goes_on(tmp_path: Path) -> None:
@@ -51,10 +51,13 @@ def test_a_file_that_was_cut_anywhere_keeps_every_whole_line_and_goes_on(tmp_pat
     ("line", "said"),
     [
         ("not JSON", "Expecting value"),
-        ("[]", "it is no JSON object"),
+        ("[]", "it is not a JSON object"),
         ('{"sample_id": "b"}', "suite, length, epoch, .* missing"),
-        (json.dumps({**entry("b").to_dict(), "score": 7}), "score is 7, which is not from 0 to 1"),
-        (json.dumps({**entry("b").to_dict(), "scores": {"answer": -0.5}}), "answer is -0.5, which is not from 0 to 1"),
+        (json.dumps({**entry("b").to_dict(), "score": 7}), "score is 7, which is not between 0 and 1"),
+        (
+            json.dumps({**entry("b").to_dict(), "scores": {"answer": -0.5}}),
+            "answer is -0.5, which is not between 0 and 1",
+        ),
         (json.dumps({**entry("b").to_dict(), "confidence": math.nan}), "confidence is nan"),
     ],
 )
@@ -85,7 +88,7 @@ def test_another_header_is_refused_and_the_difference_is_said(tmp_path: Path) ->
     said = str(caught.value)
     assert "seed: 1 there, 2 now" in said
     assert "configuration.budget.max_iterations: null there, 3 now" in said
-    assert "started" not in said
+    assert "  started: " not in said
     assert json.loads((folder / "header.json").read_text())["seed"] == 1
 
 
@@ -102,7 +105,7 @@ def test_keys_are_in_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EvalLogError, match=r"there is no header\.json"):
+    with pytest.raises(EvalLogError, match=r"it has no header\.json"):
         read_log(tmp_path)
     (tmp_path / "samples.jsonl").write_text("{}\n")
     with pytest.raises(EvalLogError, match=r"has a samples\.jsonl but no header\.json"):
@@ -132,7 +135,7 @@ def test_logs_are_found_by_path_and_by_the_beginning_of_their_name(
     assert find_log("count").name == "count-1"
     assert find_log("needle-1").name == "needle-1"
     assert find_log(tmp_path / "evals" / "needle-12").name == "needle-12"
-    with pytest.raises(EvalLogError, match="2 logs have names that begin with 'needle': "):
+    with pytest.raises(EvalLogError, match="2 logs have names that start with 'needle': "):
         find_log("needle")
     with pytest.raises(EvalLogError, match="there is no log 'pairs'"):
         find_log("pairs")
@@ -151,7 +154,7 @@ def test_nothing_is_left_over_beside_the_three_files(tmp_path: Path) -> None:
     ("change", "said"),
     [
         ({"score": "all of it"}, "line 1 is not an entry: score is 'all of it'"),
-        ({"scores": {"answer": None}}, "line 1 is not an entry: a score is no number"),
+        ({"scores": {"answer": None}}, "line 1 is not an entry: a score is not a number"),
         ({"usage": None}, "line 1 is not an entry: usage is None"),
         ({"epoch": True}, "line 1 is not an entry: epoch is True"),
     ],

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import sandbox
-from rlm.evals.config import Evaluation, Settings
-from rlm.evals.log import Entry, EvalLogError
-from rlm.evals.runner import CannotGoOn, Pool, missing, only
+from rlm.evals.config import EvalSettings, Evaluation
+from rlm.evals.log import EvalLogError, LogEntry
+from rlm.evals.runner import EvaluationStopped, missing_runs, run_samples, selected_runs
 from rlm.evals.scorers import SCORERS
 from rlm.events import Event, fan_out, ignore
 from rlm.models.policy import Limit, Traffic, using
@@ -26,12 +26,12 @@ from tests.support.eval_logs import settings, suite
 
 def evaluation(folder: Path, count: int = 3, script: str | None = None, **more: Any) -> Evaluation:
     path = settings(folder, script)
-    return Evaluation((str(suite(folder, count)),), Settings.read(path), count=None, **more)
+    return Evaluation((str(suite(folder, count)),), EvalSettings.read(path), count=None, **more)
 
 
-def run(made: Evaluation, *, at_once: int = 2, observe: Any = ignore, done: Any = ()) -> list[Entry]:
-    entries: list[Entry] = []
-    asyncio.run(Pool(made, at_once, entries.append, observe).run(missing(made, done)))
+def run(made: Evaluation, *, at_once: int = 2, observe: Any = ignore, done: Any = ()) -> list[LogEntry]:
+    entries: list[LogEntry] = []
+    asyncio.run(run_samples(made, missing_runs(made, done), entries.append, at_once=at_once, observe=observe))
     return sorted(entries, key=lambda one: one.key)
 
 
@@ -71,13 +71,13 @@ def test_no_more_than_so_many_are_run_at_once(tmp_path: Path) -> None:
 def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     made = evaluation(tmp_path, 3, epochs=2)
     done = {("code-0", 1), ("code-0", 2), ("code-2", 1)}
-    assert [(one.id, epoch) for one, epoch in missing(made, done)] == [("code-1", 1), ("code-1", 2), ("code-2", 2)]
-    assert [(one.id, epoch) for one, epoch in only(made, done)] == sorted(done)
+    assert [(one.id, epoch) for one, epoch in missing_runs(made, done)] == [("code-1", 1), ("code-1", 2), ("code-2", 2)]
+    assert [(one.id, epoch) for one, epoch in selected_runs(made, done)] == sorted(done)
 
 
 def test_nothing_is_begun_when_told_to_stop(tmp_path: Path) -> None:
     made, entries = evaluation(tmp_path, 5), []
-    asyncio.run(Pool(made, 1, entries.append, stop=lambda: len(entries) >= 2).run(missing(made, ())))
+    asyncio.run(run_samples(made, missing_runs(made, ()), entries.append, should_stop=lambda: len(entries) >= 2))
     assert len(entries) == 2
 
 
@@ -118,7 +118,7 @@ def test_a_fork_server_that_is_killed_is_an_error_of_that_sample(tmp_path: Path)
         os.kill(server.pid, signal.SIGKILL)
         killed.set()
 
-    def done(entry: Entry) -> None:
+    def done(entry: LogEntry) -> None:
         entries.append(entry)
         if len(entries) == 1:
             server = pool._zygote
@@ -126,7 +126,7 @@ def test_a_fork_server_that_is_killed_is_an_error_of_that_sample(tmp_path: Path)
             os.kill(server.pid, signal.SIGSTOP)
             threading.Thread(target=kill, args=[server], daemon=True).start()
 
-    asyncio.run(Pool(made, 1, done).run(missing(made, ())))
+    asyncio.run(run_samples(made, missing_runs(made, ()), done))
     assert killed.is_set()
     broken = [one for one in entries if one.error is not None]
     assert len(entries) == 8
@@ -139,7 +139,7 @@ def test_where_no_kernel_starts_at_all_the_evaluation_ends(tmp_path: Path, monke
     monkeypatch.setattr("sandbox.launch._BOOT", "raise SystemExit('not on this machine')")
     with sandbox.Pool() as pool:
         monkeypatch.setattr("sandbox.pool._default", pool)
-        with pytest.raises(CannotGoOn, match="the fork server did not start"):
+        with pytest.raises(EvaluationStopped, match="the fork server did not start"):
             run(evaluation(tmp_path, 3), at_once=1)
 
 
@@ -167,8 +167,8 @@ def test_a_run_without_an_answer_is_no_error_but_one_without_an_extraction_is(tm
 
 def test_a_key_that_is_missing_stops_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    made = Evaluation((str(suite(tmp_path, 3)),), Settings(models={"main": "openai/no-such-model"}), count=None)
-    with pytest.raises(CannotGoOn, match="key"):
+    made = Evaluation((str(suite(tmp_path, 3)),), EvalSettings(models={"main": "openai/no-such-model"}), count=None)
+    with pytest.raises(EvaluationStopped, match="key"):
         run(made)
 
 
@@ -206,7 +206,7 @@ def test_time_in_the_line_is_no_time_of_a_direct_question(tmp_path: Path) -> Non
     # Three questions at once: the last one is due after four seconds, and each run has two.
     made = Evaluation(
         (str(suite(tmp_path, 3)),),
-        Settings.read(settings(tmp_path, """main: {"*": '{"answer": 1000}'}"""), budget={"max_duration": 2.0}),
+        EvalSettings.read(settings(tmp_path, """main: {"*": '{"answer": 1000}'}"""), budget={"max_duration": 2.0}),
         count=None,
         baseline="direct",
     )
@@ -216,7 +216,7 @@ def test_time_in_the_line_is_no_time_of_a_direct_question(tmp_path: Path) -> Non
 
 
 def test_an_input_that_does_not_fit_scores_nothing_and_is_counted(tmp_path: Path) -> None:
-    oracle = Settings(models={"main": "oracle"}, error_rate=0.0)
+    oracle = EvalSettings(models={"main": "oracle"}, error_rate=0.0)
     made = Evaluation(("needle",), oracle, lengths=(16_000, 256_000), count=1, baseline="direct")
     short, long = sorted(run(made), key=lambda one: one.length)
     assert (short.score, short.error) == (1.0, None)
@@ -226,7 +226,7 @@ def test_an_input_that_does_not_fit_scores_nothing_and_is_counted(tmp_path: Path
 
 
 def test_the_oracle_goes_through_the_driver(tmp_path: Path) -> None:
-    made = Evaluation(("needle",), Settings(models={"main": "oracle"}, error_rate=0.0), lengths=(16_000,), count=2)
+    made = Evaluation(("needle",), EvalSettings(models={"main": "oracle"}, error_rate=0.0), lengths=(16_000,), count=2)
     entries = run(made)
     assert [one.length for one in entries] == [16_000, 16_000]
     assert all(one.run_id and one.usage["model_calls"] for one in entries)
@@ -237,16 +237,16 @@ def test_a_header_makes_the_same_evaluation_again(tmp_path: Path) -> None:
     made = evaluation(tmp_path, 3, epochs=2)
     header = made.header()
     assert header["total"] == 6
-    again = Evaluation.of(header)
+    again = Evaluation.from_header(header)
     assert again.header() == header
     assert [one.id for one in again.samples()] == ["code-0", "code-1", "code-2"]
     suite(tmp_path, 4)
-    with pytest.raises(EvalLogError, match=r"codes\.jsonl has changed since the log was begun"):
-        Evaluation.of(header)
+    with pytest.raises(EvalLogError, match=r"codes\.jsonl has changed since the log was started"):
+        Evaluation.from_header(header)
 
 
 def test_a_whole_task_file_will_do_for_settings(tmp_path: Path) -> None:
     path = settings(tmp_path, signature="x -> y: str", instructions="?", inputs={"x": {"file": "gone"}}, checks=["y"])
-    made = Evaluation((str(suite(tmp_path, 1)),), Settings.read(path), count=None)
+    made = Evaluation((str(suite(tmp_path, 1)),), EvalSettings.read(path), count=None)
     (one,) = run(made)
     assert one.outputs == {"answer": 1000}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlm.evals.sample import Sample
-from rlm.evals.scorers import SCORERS, pairs_f1, score, scorer
+from rlm.evals.scorers import SCORERS, pairs_f1, score, scorer_named
 
 
 def sample(expected: dict[str, Any], **scoring: str) -> Sample:
@@ -169,5 +169,5 @@ def test_many_pairs_are_scored_without_comparing_each_with_each() -> None:
 
 def test_an_unknown_scorer_is_named_with_those_there_are() -> None:
     with pytest.raises(ValueError, match=r"no scorer 'fuzzy'.*exact.*pairs"):
-        scorer("fuzzy")
+        scorer_named("fuzzy")
     assert set(SCORERS) == {"exact", "number", "set", "items", "pairs", "values"}

@@ -13,15 +13,14 @@ import pytest
 
 from rlm.adapters.metrics import TierCounts, summary_of
 from rlm.evals.log import read_log
-from rlm.evals.summary import clustered, passes, summarize
-from rlm.evals.tier_counts import together
+from rlm.evals.summary import clustered_mean, pass_hat_k, sum_tiers, summarize
 from rlm.repl.llm import STEP
 from tests.support.eval_logs import entry, write
 
 
 def test_one_try_each_gives_the_usual_standard_error() -> None:
     scores = [0.0, 1.0, 1.0, 0.25, 0.75]
-    found = clustered([[one] for one in scores])
+    found = clustered_mean([[one] for one in scores])
     assert found.mean == pytest.approx(0.6)
     assert found.error == pytest.approx(statistics.stdev(scores) / math.sqrt(5))
 
@@ -29,7 +28,7 @@ def test_one_try_each_gives_the_usual_standard_error() -> None:
 def test_tries_of_one_sample_are_one_observation() -> None:
     tries = [[1.0, 1.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
     means = [statistics.mean(one) for one in tries]
-    found = clustered(tries)
+    found = clustered_mean(tries)
     assert found.error == pytest.approx(statistics.stdev(means) / 2)
     naive = statistics.stdev([one for many in tries for one in many]) / math.sqrt(12)
     assert found.error is not None
@@ -37,12 +36,12 @@ def test_tries_of_one_sample_are_one_observation() -> None:
 
 
 def test_one_sample_has_no_standard_error() -> None:
-    assert clustered([[1.0, 0.0]]).error is None
+    assert clustered_mean([[1.0, 0.0]]).error is None
 
 
 def test_pass_k_counts_the_ways_to_draw_k_tries_that_are_all_right() -> None:
     tries = [[True, True, False, True], [False] * 4, [True] * 4]
-    for k, found in passes(tries, 4).items():
+    for k, found in pass_hat_k(tries, 4).items():
         by_hand = statistics.mean(
             statistics.mean(all(one) for one in itertools.combinations(many, k)) for many in tries
         )
@@ -53,14 +52,14 @@ def test_pass_k_counts_the_ways_to_draw_k_tries_that_are_all_right() -> None:
 def test_pass_k_is_unbiased(chance: float) -> None:
     for k in (1, 2, 3, 4):
         expected = sum(
-            chance ** sum(one) * (1 - chance) ** (4 - sum(one)) * passes([one], k)[k].mean
+            chance ** sum(one) * (1 - chance) ** (4 - sum(one)) * pass_hat_k([one], k)[k].mean
             for one in itertools.product([True, False], repeat=4)
         )
         assert expected == pytest.approx(chance**k)
 
 
 def test_samples_with_fewer_tries_than_k_are_left_out_of_it() -> None:
-    found = passes([[True, True], [False]], 2)
+    found = pass_hat_k([[True, True], [False]], 2)
     assert found[1].mean == pytest.approx(0.5)
     assert found[2].mean == 1.0
 
@@ -112,8 +111,8 @@ def test_tiers_of_runs_are_added_up_and_a_tier_that_is_the_first_is_no_fallback(
     def counts(one: int, three: int, start: int = 1) -> dict[str, float]:
         return {"tier1_success": 0, "tier1_failures": one, "tier3_success": three, "start_tier": start}
 
-    made = together([{"Invoice": counts(2, 2), STEP: counts(0, 4, start=3)}, {"Invoice": counts(1, 1)}, {}])
+    made = sum_tiers([{"Invoice": counts(2, 2), STEP: counts(0, 4, start=3)}, {"Invoice": counts(1, 1)}, {}])
     assert made["Invoice"] == counts(3, 3)
     assert made[STEP] == counts(0, 4, start=3)
     assert "use a larger model" not in summary_of({STEP: {**asdict(TierCounts(tier3_success=9)), **made[STEP]}})
-    assert together([{"Invoice": counts(2, 2)}, {"Invoice": counts(0, 2, start=3)}])["Invoice"]["start_tier"] == 3
+    assert sum_tiers([{"Invoice": counts(2, 2)}, {"Invoice": counts(0, 2, start=3)}])["Invoice"]["start_tier"] == 3

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from rlm.evals.log import Entry
+from rlm.evals.log import LogEntry
 from rlm.evals.log_writer import LogWriter
 from rlm.viewer.server import make_server
 
@@ -32,14 +32,14 @@ def expect(locator: Any) -> Any:
     return expected(locator)
 
 
-def entry(sample: str, score: float, run: str | None, **more: Any) -> Entry:
+def entry(sample: str, score: float, run: str | None, **more: Any) -> LogEntry:
     about: dict[str, Any] = {"suite": "lease", "length": 64_000, "epoch": 1, "ending": "Submitted"}
     about |= {"outputs": {"rent": 4001}, "expected": {"rent": 4001}, "scores": {"rent": score}, "confidence": 1.0}
     about |= {"usage": {"tokens_in": 1_000, "tokens_out": 200, "cost_usd": 0.02}, "seconds": 3.0}
-    return Entry(**{"sample_id": sample, "score": score, "run_id": run, **about, **more})
+    return LogEntry(**{"sample_id": sample, "score": score, "run_id": run, **about, **more})
 
 
-def log_of(folder: Path, entries: list[Entry], total: int) -> LogWriter:
+def log_of(folder: Path, entries: list[LogEntry], total: int) -> LogWriter:
     header: dict[str, Any] = {"format": 1, "suites": [{"name": "lease", "path": None}], "lengths": [4_000, 64_000]}
     header |= {"seed": 7, "epochs": 2, "total": total, "models": {"main": "made/main"}, "configuration": {}}
     header |= {"baseline": None, "count": 2, "versions": {}}

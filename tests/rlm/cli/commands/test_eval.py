@@ -98,7 +98,7 @@ def test_a_log_with_other_settings_is_not_gone_on_with(tmp_path: Path, capsys: p
     assert "scripts.replies.yaml" in capsys.readouterr().err
     samples.write_text(samples.read_text().replace("Some words", "Other words"))
     assert say("eval", "run", samples, "--task", task, "--log", log, "-q") == exit_codes.USAGE
-    assert f"{samples} has changed since the log was begun" in " ".join(capsys.readouterr().err.split())
+    assert f"{samples} has changed since the log was started" in " ".join(capsys.readouterr().err.split())
     assert say("eval", "run", "needle", "--count", "1", "--task", task, "--log", log, "-q") == exit_codes.USAGE
     assert ' there, ["needle"] now' in capsys.readouterr().err
     assert len(lines_of(log)) == 1
@@ -276,7 +276,7 @@ def test_a_folder_with_other_files_is_not_written_to(tmp_path: Path, capsys: pyt
     task, samples = settings(tmp_path), suite(tmp_path, 1)
     assert say("eval", "run", samples, "--task", task, "--log", folder) == exit_codes.USAGE
     said = capsys.readouterr().err
-    assert "notes is no log, and there are other files in it (mine.txt); use a directory of its own" in said
+    assert "notes is not a log and has other files in it (mine.txt); use an empty directory" in said
     assert [one.name for one in folder.iterdir()] == ["mine.txt"]
 
 
@@ -472,7 +472,9 @@ def test_a_full_disk_stops_it_and_with_more_room_it_goes_on(
     task, samples, log = settings(tmp_path), suite(tmp_path, 24), small_disk / "log"
     command = ("eval", "run", samples, "--task", task, "--log", log, "-q")
     assert say(*command) == exit_codes.ENVIRONMENT
-    assert "No space left on device" in capsys.readouterr().err
+    assert (
+        "cannot be written (No space left on device); free some space, and the same command" in capsys.readouterr().err
+    )
     kept = [one for one in lines_of(log) if one.endswith("\n")]
     assert 0 < len(kept) < 24
     subprocess.run(["mount", "-o", "remount,size=2m", str(small_disk)], check=True)

@@ -11,7 +11,7 @@ import pytest
 
 import rlm.cli
 from rlm.calibration import load
-from rlm.evals.log import Entry
+from rlm.evals.log import LogEntry
 from rlm.evals.log_writer import LogWriter
 from tests.support.calibration_answers import entries_of, honest, make_answers, telling
 
@@ -22,7 +22,7 @@ def write_log(folder: Path, entries: list[dict[str, Any]]) -> Path:
     header |= {"models": {"main": "scripted/main", "sub": "scripted/sub"}}
     with LogWriter(folder, header) as log:
         for entry in entries:
-            log.append(Entry.from_dict(entry))
+            log.append(LogEntry.from_dict(entry))
     return folder
 
 

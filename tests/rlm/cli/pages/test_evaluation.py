@@ -10,8 +10,8 @@ import pytest
 from rlm.cli.console import print_page
 from rlm.cli.pages.eval_comparison import comparison_page
 from rlm.cli.pages.evaluation import summary_page
-from rlm.evals.compare import compare
-from rlm.evals.log import Entry, EvalLog, read_log
+from rlm.evals.compare import compare_logs
+from rlm.evals.log import EvalLog, LogEntry, read_log
 from rlm.evals.summary import summarize
 from tests.support.eval_logs import entry, write
 
@@ -19,7 +19,7 @@ SUITES = [{"name": name, "path": None} for name in ("needle-values", "count")]
 ENDINGS = ("Submitted", "Extracted", "Failed")
 
 
-def entries(low: float = 0.0) -> list[Entry]:
+def entries(low: float = 0.0) -> list[LogEntry]:
     """Twelve samples of one suite, three of the other."""
     return [
         entry(f"{suite}-{n}", low if n % 3 else 1.0, suite=suite, ending=ENDINGS[n % 3])
@@ -70,7 +70,7 @@ def test_a_comparison_fits_and_marks_small_groups(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     other = read_log(write(tmp_path / "other", entries(0.5), suites=SUITES))
-    said = shown(comparison_page(compare(log, other, resamples=200), 200))
+    said = shown(comparison_page(compare_logs(log, other, resamples=200), 200))
     assert max(map(len, said.splitlines())) <= width
     assert "…" not in said
     counts = {line.split()[0]: line.split()[2] for line in said.splitlines() if " 4k " in line}
@@ -82,7 +82,9 @@ def test_a_comparison_fits_and_marks_small_groups(
 def test_equal_logs_are_not_said_to_be_never_better(log: EvalLog, tmp_path: Path) -> None:
     other = read_log(write(tmp_path / "other", entries(), suites=SUITES))
     rows = [
-        line for line in shown(comparison_page(compare(log, other, resamples=200), 200)).splitlines() if "to" in line
+        line
+        for line in shown(comparison_page(compare_logs(log, other, resamples=200), 200)).splitlines()
+        if "to" in line
     ]
     assert [line.split()[-1] for line in rows if "+0.000 to +0.000" in line] == ["-", "-", "-"]
 
@@ -92,4 +94,4 @@ def test_large_groups_have_no_mark(tmp_path: Path) -> None:
         read_log(write(tmp_path / name, [entry(f"s{n}", float(n > low)) for n in range(10)]))
         for name, low in (("one", 5), ("two", 2))
     )
-    assert "*" not in shown(comparison_page(compare(one, two, resamples=200), 200))
+    assert "*" not in shown(comparison_page(compare_logs(one, two, resamples=200), 200))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rlm.evals.scorers import score
-from rlm.evals.suites import BadSuite, own
+from rlm.evals.suites import SuiteFileError, read_suite
 
 GOOD: dict[str, Any] = {
     "signature": "doc: str -> total: int, payer: str",
@@ -31,7 +31,9 @@ def written(path: Path, *lines: Any) -> Path:
 
 
 def test_samples_are_read_and_scored(tmp_path: Path) -> None:
-    first, second = own(written(tmp_path, GOOD, "", {**GOOD, "id": "two", "instructions": "Add up.", "meta": {"a": 1}}))
+    first, second = read_suite(
+        written(tmp_path, GOOD, "", {**GOOD, "id": "two", "instructions": "Add up.", "meta": {"a": 1}})
+    )
     assert (first.id, first.suite, first.length) == ("mine-0", "mine", 25)
     assert first.scoring == {"total": "number", "payer": "exact"}
     assert score(first, {"total": 10, "payer": "ida"}).total == pytest.approx(0.875)
@@ -42,15 +44,15 @@ def test_samples_are_read_and_scored(tmp_path: Path) -> None:
     ("line", "said"),
     [
         ("{not json", r"line 2: not JSON: .* column 2"),
-        ("[1]", r"line 2: a sample is a JSON object, not list"),
+        ("[1]", r"line 2: a sample must be a JSON object, not list"),
         ({"inputs": {}, "expected": {}}, r"line 2: signature missing"),
         ({**GOOD, "answer": 1}, r"line 2: unknown: answer"),
-        ({**GOOD, "expected": [1]}, r"line 2: expected is a JSON object, not list"),
-        ({**GOOD, "signature": 5}, r"line 2: signature is a text, not int"),
+        ({**GOOD, "expected": [1]}, r"line 2: expected must be a JSON object, not list"),
+        ({**GOOD, "signature": 5}, r"line 2: signature must be a text, not int"),
         ({**GOOD, "signature": "doc: string -> total"}, r"line 2: signature: unknown type 'string'"),
         ({**GOOD, "inputs": {}}, r"line 2: inputs: .*doc"),
         ({**GOOD, "expected": {"total": "nine", "payer": "Ida"}}, r"line 2: expected: .*total"),
-        ({**GOOD, "scoring": {"total": "f1"}}, r"line 2: scoring: total: there is no scorer 'f1'; there are exact"),
+        ({**GOOD, "scoring": {"total": "f1"}}, r"line 2: scoring: total: there is no scorer 'f1'; scorers are exact"),
         ({**GOOD, "scoring": {"sum": "number"}}, r"line 2: scoring: 'sum' is no output; outputs are total, payer"),
         (
             {**GOOD, "scoring": {"total": "pairs"}},
@@ -62,29 +64,29 @@ def test_samples_are_read_and_scored(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, line: Any, said: str) -> None:
-    with pytest.raises(BadSuite, match=rf"(?s)mine\.jsonl, {said}"):
-        own(written(tmp_path, GOOD, line))
+    with pytest.raises(SuiteFileError, match=rf"(?s)mine\.jsonl, {said}"):
+        read_suite(written(tmp_path, GOOD, line))
 
 
 @pytest.mark.parametrize("scorer", ["exact", "set", "items", "values"])
 def test_scorers_that_fit_are_taken(tmp_path: Path, scorer: str) -> None:
-    (sample,) = own(written(tmp_path, {**LIST, "scoring": {"all": scorer}}))
+    (sample,) = read_suite(written(tmp_path, {**LIST, "scoring": {"all": scorer}}))
     assert score(sample, {"all": [4, 5]}).total == 1
 
 
 def test_several_bad_lines_are_said_at_once_in_words_of_the_file(tmp_path: Path) -> None:
     bad = {**GOOD, "expected": {"total": "nine", "payer": "Ida"}}
-    with pytest.raises(BadSuite) as found:
-        own(written(tmp_path, bad, GOOD, "{not", {**GOOD, "x": 1}))
+    with pytest.raises(SuiteFileError) as found:
+        read_suite(written(tmp_path, bad, GOOD, "{not", {**GOOD, "x": 1}))
     lines = str(found.value).splitlines()
     assert [line.split(", ")[1].split(":")[0] for line in lines] == ["line 1", "line 3", "line 4"]
     assert "Task" not in lines[0]
-    with pytest.raises(BadSuite, match=r"line 5: .*\nand 2 more$"):
-        own(written(tmp_path, *["{not"] * 7))
+    with pytest.raises(SuiteFileError, match=r"line 5: .*\nand 2 more$"):
+        read_suite(written(tmp_path, *["{not"] * 7))
 
 
 def test_a_file_that_is_not_there_or_empty(tmp_path: Path) -> None:
-    with pytest.raises(BadSuite, match="cannot be read"):
-        own(tmp_path / "none.jsonl")
-    with pytest.raises(BadSuite, match="no sample in it"):
-        own(written(tmp_path, ""))
+    with pytest.raises(SuiteFileError, match="cannot be read"):
+        read_suite(tmp_path / "none.jsonl")
+    with pytest.raises(SuiteFileError, match="no samples"):
+        read_suite(written(tmp_path, ""))
