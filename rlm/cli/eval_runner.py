@@ -114,8 +114,12 @@ async def _drive(work: Coroutine[Any, Any, None]) -> _Ending:
     from .runner import until_interrupted
 
     task = asyncio.ensure_future(work)
+
+    def cancel() -> None:
+        task.cancel()
+
     try:
-        _, interrupted = await until_interrupted(task, task.cancel)
+        _, interrupted = await until_interrupted(task, cancel)
     except asyncio.CancelledError:
         if not task.cancelled():
             raise

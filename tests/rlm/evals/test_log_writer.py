@@ -115,7 +115,7 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
         read_log(tmp_path)
     (tmp_path / "header.json").write_text("{")
     with pytest.raises(
-        EvalLogError, match=r"cannot be read: .*Put it back from a copy, or begin again with another --log"
+        EvalLogError, match=r"cannot be read: .*Restore it from a copy, or start again with another --log"
     ):
         read_log(tmp_path)
     for wrong in ({"total": "three"}, {"suites": {}}, {"suites": ["needle"]}):
