@@ -82,7 +82,7 @@ def _row(entry: LogEntry) -> dict[str, Any]:
     }
 
 
-def _sample(entry: Entry) -> dict[str, Any]:
+def _sample(entry: LogEntry) -> dict[str, Any]:
     """Return one sample for the page of its run."""
     return {
         "sample": entry.sample_id,

@@ -121,7 +121,7 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
     for wrong in ({"total": "three"}, {"suites": {}}, {"suites": ["needle"]}):
         (tmp_path / "header.json").write_text(json.dumps({**header(1), **wrong}))
         with pytest.raises(
-            EvalLogError, match=rf"header\.json is damaged: {next(iter(wrong))} cannot be read\. Put it back"
+            EvalLogError, match=rf"header\.json is damaged: {next(iter(wrong))} cannot be read\. Restore it"
         ):
             read_log(tmp_path)
 
