@@ -27,6 +27,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import accumulate
 from typing import Any
 
+from rlm.models.profile import ModelProfile
 from rlm.models.scripted import AsyncScriptedEngine, ScriptedEngine
 
 PORTS = ("Antwerp", "Bergen", "Cadiz", "Dakar", "Esbjerg", "Faro", "Genoa", "Hull", "Izmir", "Kiel")
@@ -311,5 +312,5 @@ def model(engine: ScriptedEngine, name: str) -> Any:
 
     own = AsyncScriptedEngine(engine)
     lm = dspy.LM(name, engine=engine, async_engine=own, cache=False, num_retries=0)
-    lm.own_engine = own
+    lm.profile = ModelProfile(engine=own)
     return lm

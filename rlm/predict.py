@@ -18,10 +18,12 @@ import sandbox
 
 from .budgets import FallbackTrigger
 from .calibration.scorer import for_models, scorer_of
+from .dspy_bridge import add_to_trace, is_predictor_observed
 from .errors import RlmError
 from .events import Observer, fan_out, ignore
 from .extraction.confidence import Scorer, score
 from .models.client import Answer, ModelError
+from .models.profile import profile_of
 from .repl.config import RunConfig
 from .repl.conversation import Conversation
 from .repl.llm import next_reply
@@ -201,7 +203,7 @@ class Predict(dspy.Module):  # type: ignore[misc]
             raise ValueError("no language model: dspy.configure(lm=dspy.LM(...)), or Predict(..., lm=dspy.LM(...))")
         models = (lm, self.sub_lm, self.extraction_lm)
         # Local models are named by their weights, and not as in a log of `rlm eval`.
-        named = [str(one.model) for one in models if hasattr(one, "model") and not getattr(one, "constrains", False)]
+        named = [str(one.model) for one in models if hasattr(one, "model") and not profile_of(one).constrains]
         return RunConfig(
             self.signature,
             *models,
@@ -214,10 +216,10 @@ class Predict(dspy.Module):  # type: ignore[misc]
     async def _call_predictor(self, conversation: Conversation, settings: Mapping[str, Any], adapter: Any) -> Answer:
         """Ask the main model as a call of the inner predictor: through dspy where it has a callback, say."""
         act = self.act
-        if not _dspy_listens(act):
+        if not is_predictor_observed(act):
             lm = act.lm or dspy.settings.lm
             answer = await _reply(lm, conversation, adapter, act.signature, act.demos, {**settings, **act.config})
-            _add_to_dspy_trace(act, conversation, answer.text)
+            add_to_trace(act, {"conversation": conversation.turns[-1].text}, {"reply": answer.text})
             return answer
         repl_adapter = _ReplAdapter(conversation, settings, adapter)
         with dspy.context(adapter=repl_adapter):
@@ -289,22 +291,6 @@ async def _reply(
         if reply := demo.get("reply"):  # others are examples of the task, which say nothing about a step
             system += f"\n\nExample:\n{demo.get('conversation', '')}\n{reply}"
     return await next_reply(lm, conversation, adapter=adapter, system=system, **options)
-
-
-def _dspy_listens(act: Any) -> bool:
-    """Return whether a dspy callback, stream or usage tracker is active."""
-    settings = dspy.settings
-    listening = settings.callbacks or act.callbacks or settings.send_stream is not None or settings.track_usage
-    return bool(listening) or type(act) is not dspy.Predict
-
-
-def _add_to_dspy_trace(act: Any, conversation: Conversation, reply: str) -> None:
-    """Add a call to dspy's trace, which its optimizers learn from."""
-    trace, limit = dspy.settings.trace, dspy.settings.max_trace_size
-    if trace is not None and limit > 0:
-        del trace[: max(0, len(trace) + 1 - limit)]
-        prediction = dspy.Prediction.from_completions([{"reply": reply}], signature=act.signature)
-        trace.append((act, {"conversation": conversation.turns[-1].text}, prediction))
 
 
 def _tools_by_name(tools: Mapping[str, Tool] | Sequence[Tool] | None) -> dict[str, Tool]:

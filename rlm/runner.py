@@ -11,6 +11,7 @@ from .calibration.scorer import for_models
 from .events import Observer, fan_out, ignore
 from .extraction.confidence import score
 from .models import policy
+from .models.profile import ModelProfile
 from .models.scripted import load_script, scripted_lm
 from .repl.config import RunConfig
 from .repl.loop import RunLoop
@@ -114,5 +115,5 @@ def make_model(spec: ModelSpec, role: str, had: int = 0) -> Any:
     # Where answers are kept by us, or are not to be kept, dspy keeps them only if the task says so.
     own_cache = {"cache": False} if policy.in_use() else {}
     lm = dspy.LM(spec.model, **own_cache | spec.lm_options())
-    lm.limit, lm.key_env = spec.limit, spec.api_key_env
+    lm.profile = ModelProfile(rate_limit=spec.limit, key_env=spec.api_key_env)
     return lm

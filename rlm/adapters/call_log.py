@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..dspy_bridge import RecordedCall, collect_calls
 from ..models.client import Answer, ModelError, ask
-from ..models.dspy_history import truncated
 from ..models.errors import describe, read_fault
 from ..models.middleware import paced
 from ..models.requests import config_for, request_for
@@ -148,60 +148,47 @@ def recording(step: str, lm: Any, into: Recording | None = None, by: Any = None)
 
     `by` is the adapter that is called inside: one that records its calls itself also announces them itself.
     """
-    from dspy.dsp.utils.settings import settings
-
     from ..models.local.types import seconds_queued
 
     if not profile_of_adapter(by).records_calls:
         announce(step, lm)
-    record, listener, began = Recording(), _Listener(), time.monotonic()
+    entries: list[dict[str, Any]] = []
+    record, began = Recording(), time.monotonic()
     outer = _reported.get()
     reported = set() if outer is None else outer
     token = _reported.set(reported)
     try:
-        # dspy writes each call into the history of every calling module. The innermost stays last: dspy looks at it.
-        with settings.context(caller_modules=[listener, *(settings.caller_modules or [])]):
+        with collect_calls(entries):
             yield record
     finally:
-        queued = sum(seconds_queued(entry.get("response")) for entry in listener.history)
+        calls = [RecordedCall.of(entry) for entry in entries]
+        queued = sum(seconds_queued(call.response) for call in calls)
         record.seconds = max(0.0, time.monotonic() - began - queued)
         _reported.reset(token)
-        for entry in listener.history:
-            call = _model_call(step, entry, record.seconds / len(listener.history))
+        for recorded in calls:
+            call = _model_call(step, recorded, record.seconds / len(calls))
             record.calls.append(call)
             # Where adapters are nested, the inner one has reported this call under its own step.
-            if entry["uuid"] not in reported:
-                reported.add(entry["uuid"])
+            if recorded.id not in reported:
+                reported.add(recorded.id)
                 report(call)
         if into is not None:
             into.extend(record)
 
 
-class _Listener:
-    """Looks to dspy like a module that is being called."""
-
-    def __init__(self) -> None:
-        self.history: list[Any] = []
-
-
-def _model_call(step: str, entry: Mapping[str, Any], seconds: float) -> ModelCall:
-    usage, response = entry.get("usage") or {}, entry.get("response")
-    outputs = entry.get("outputs") or [""]
-    text, *others = (str((out.get("text") if isinstance(out, Mapping) else out) or "") for out in outputs)
-    messages = entry.get("messages") or [{"role": "user", "content": entry.get("prompt")}]
-    # In dspy's history, an answer from its cache has used nothing; the answer itself says what it had used at first.
-    hit = entry.get("usage") == {} and bool(getattr(getattr(response, "usage", None), "input_tokens", None))
+def _model_call(step: str, call: RecordedCall, seconds: float) -> ModelCall:
+    text, *others = call.texts
     return ModelCall(
         step=step,
-        model=str(entry.get("model", "")),
-        messages=tuple(messages),
+        model=call.model,
+        messages=call.messages,
         text=text,
-        truncated=truncated(response),
-        tokens_in=int(usage.get("prompt_tokens") or 0),
-        tokens_out=int(usage.get("completion_tokens") or 0),
-        cost_usd=0.0 if hit else entry.get("cost"),
+        truncated=call.truncated,
+        tokens_in=call.tokens_in,
+        tokens_out=call.tokens_out,
+        cost_usd=call.cost_usd,
         seconds=seconds,
-        cached=hit or (isinstance(response, Mapping) and response.get("cached") is True),
+        cached=call.cached,
         others=tuple(others),
     )
 

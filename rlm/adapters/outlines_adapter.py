@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from dspy.adapters.chat_adapter import ChatAdapter
-from dspy.clients.call_context import StreamProgress, adapter_fallback_scope
 from dspy.utils.exceptions import AdapterParseError
 
+from ..dspy_bridge import StreamProgress, adapter_fallback_scope
 from ..extraction import MaxRetriesExceeded, Reply
 from ..models.profile import profile_of
 from .call_log import Recording, recording

@@ -13,10 +13,10 @@ from typing import Any, TypedDict
 
 from dspy.adapters.base import Adapter
 from dspy.adapters.chat_adapter import ChatAdapter
-from dspy.adapters.utils import apply_output_field_defaults, parse_value, serialize_for_json
 from dspy.signatures.signature import make_signature
 from dspy.utils.exceptions import AdapterParseError
 
+from ..dspy_bridge import apply_output_field_defaults, parse_value, serialize_for_json
 from ..extraction import ParseError, Schema, parse
 from ..json_schema import bounded
 from ..runaway import may_run_away, runaway_problems

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sandbox.threads import threaded
-
+from ..dspy_bridge import call_lm
 from ..errors import RlmError
 from ..redaction import protect
 from .direct.routing import direct_client
@@ -221,23 +219,12 @@ async def _by_dspy(
     lm: Any, turns: Sequence[tuple[str, str]], system: str | None, options: dict[str, Any]
 ) -> ModelResponse:
     """One attempt as dspy makes it: its cache, its callbacks, any provider or engine."""
-    import dspy
-
     settings = {**lm.kwargs, **options}
     request = request_for(lm.model, turns, system, config_for(settings))
-    # A copy: its history holds this call alone, whatever else is asked at the same time. Retries are ours.
-    one = lm.copy(num_retries=0)
     call = {"cache": options.get("cache", lm.cache)}
     if settings.get("rollout_id") is not None:
         call["rollout_id"] = settings["rollout_id"]
-    if type(one).aforward is dspy.BaseLM.aforward:  # a model of the caller's own that does not know how to wait
-        context = contextvars.copy_context()
-        response = await threaded(lambda: context.run(one, request, **call))
-    else:
-        response = await one.acall(request, **call)
-    lm.history.extend(one.history)
-    del lm.history[: -dspy.settings.max_history_size or None]
-    told = one.history[-1] if one.history else {}
-    # In dspy's history, an answer from its cache has used nothing; the answer itself says what it had used at first.
-    hit = told.get("usage") == {} and bool(response.usage.input_tokens)
-    return replace(ModelResponse.of(response, told.get("cost")), cached=hit)
+    response, recorded = await call_lm(lm, request, **call)
+    if recorded is None:
+        return ModelResponse.of(response, None)
+    return replace(ModelResponse.of(response, recorded.cost_usd), cached=recorded.cached)

@@ -8,19 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .dspy_history import keep
+from ..dspy_bridge import is_observed, record_call
+from .profile import profile_of
 from .requests import config_for, request_for
 from .response import ModelResponse
 
 
 def engine_of(lm: Any) -> Any:
     """The asynchronous engine of a model, if it is ours and dspy has nothing to do in this call."""
-    engine = getattr(lm, "own_engine", None)
-    if engine is None or lm.cache or lm.callbacks:
-        return None
-    from dspy import settings
-
-    return None if settings.get("callbacks") or settings.get("send_stream") is not None else engine
+    engine = profile_of(lm).engine
+    return None if engine is None or lm.cache or is_observed(lm) else engine
 
 
 async def ask_engine(
@@ -33,5 +30,5 @@ async def ask_engine(
     used = {"prompt_tokens": reply.tokens_in, "completion_tokens": reply.tokens_out}
     used["total_tokens"] = reply.tokens_in + reply.tokens_out
     response = {"choices": [{"finish_reason": reply.finish_reason}]}
-    keep(lm, [{"role": role, "content": text} for role, text in asked], reply.text, used, response, lm.model)
+    record_call(lm, [{"role": role, "content": text} for role, text in asked], reply.text, used, response, lm.model)
     return reply

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from ..text import shorten
 from .direct.http1 import InvalidResponse
+from .profile import profile_of
 from .providers import KEY_VARIABLES, provider_of
 
 # dspy's errors and those of lm15, which they are made from.
@@ -166,8 +167,8 @@ def _where(lm: Any) -> str:
 
 
 def _key_names(env_keys: tuple[str, ...], lm: Any) -> tuple[str, ...]:
-    if own := getattr(lm, "key_env", None):  # the task file names it
-        return (own,)
+    if key_env := profile_of(lm).key_env:
+        return (key_env,)
     provider = provider_of(str(getattr(lm, "model", ""))) or "openai"
     return env_keys or KEY_VARIABLES.get(provider) or (f"{provider.upper()}_API_KEY",)
 

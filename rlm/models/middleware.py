@@ -11,8 +11,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from ..dspy_bridge import RecordedCall, record_call
 from .client import Backoff
-from .dspy_history import keep, truncated
 from .errors import read_fault
 from .policy import Question, lane_to, question_to
 from .rate_limit.limiter import tokens_of
@@ -53,8 +53,9 @@ def paced(lm: Any, before: Callable[[], None] | None = None, patience: float = 6
             raise
         match response:
             case [str(text)] if one.history:  # calls of tools and the like are left to who asked for them
-                cut, used = truncated(one.history[-1].get("response")), _usage(one)
-                await question.keep({"text": text, "truncated": cut, "tokens_in": used[0], "tokens_out": used[1]})
+                call = RecordedCall.of(one.history[-1])
+                used = {"tokens_in": call.tokens_in, "tokens_out": call.tokens_out}
+                await question.keep({"text": text, "truncated": call.truncated, **used})
         return response
 
     async def in_turn(prompt: Any, messages: Any, options: dict[str, Any]) -> Any:
@@ -101,7 +102,7 @@ def _told_again(lm: Any, prompt: Any, messages: Any, found: Mapping[str, Any]) -
     response = {"choices": [{"finish_reason": "length" if found.get("truncated") else "stop"}], "cached": True}
     used = dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), 0)
     asked = messages or [{"role": "user", "content": prompt}]
-    keep(lm, asked, found["text"], used, response, lm.model, cost=0.0)
+    record_call(lm, asked, found["text"], used, response, lm.model, cost=0.0)
     return [found["text"]]
 
 
@@ -111,5 +112,5 @@ def _size(prompt: Any, messages: Any) -> float:
 
 
 def _usage(lm: Any) -> tuple[int, int]:
-    used = (lm.history[-1].get("usage") if lm.history else None) or {}
-    return int(used.get("prompt_tokens") or 0), int(used.get("completion_tokens") or 0)
+    call = RecordedCall.of(lm.history[-1]) if lm.history else None
+    return (call.tokens_in, call.tokens_out) if call is not None else (0, 0)

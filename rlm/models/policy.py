@@ -12,6 +12,7 @@ from typing import Any
 from ..paths import home
 from .cache import AnswerCache, Mode, next_number, not_answered, question_of
 from .errors import holds_key
+from .profile import profile_of
 from .rate_limit.bucket import Limit
 from .rate_limit.limiter import Lane, Pace, lane_name
 from .rate_limit.store import Board, MemoryBoard
@@ -91,7 +92,7 @@ def in_use() -> bool:
 def lane_to(lm: Any) -> Lane | None:
     """The line to wait in before this model is asked; None where there is none."""
     global _own_pace
-    limit = getattr(lm, "limit", None) or _in_use.limits.get(str(lm.model))
+    limit = profile_of(lm).rate_limit or _in_use.limits.get(str(lm.model))
     if _in_use.pace is not None:
         return Lane(_in_use.pace, lane_name(lm), limit or Limit()) if limit or _is_elsewhere(lm) else None
     if limit is None:
@@ -136,4 +137,4 @@ def question_to(
 
 def _is_elsewhere(lm: Any) -> bool:
     """Whether a model is asked over the network; what runs in this process has an engine of its own."""
-    return getattr(lm, "own_engine", None) is None and isinstance(getattr(lm, "engine", None), str)
+    return profile_of(lm).engine is None and isinstance(getattr(lm, "engine", None), str)

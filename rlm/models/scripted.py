@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import RlmError
+from .profile import ModelProfile
 
 Script = Sequence[str] | Mapping[str, str]
 
@@ -84,7 +85,7 @@ def scripted_lm(script: Script, name: str = "scripted/main") -> Any:
     engine = ScriptedEngine(script)
     own = AsyncScriptedEngine(engine)
     lm = dspy.LM(name, engine=engine, async_engine=own, cache=False, num_retries=0)
-    lm.own_engine = own
+    lm.profile = ModelProfile(engine=own)
     return lm
 
 

@@ -19,6 +19,7 @@ from ..events import Emitter, ModelAnswered, ModelAsked, ModelFailed
 from ..extraction.prompt import extraction_schema
 from ..extraction.retry import Reply
 from ..models.client import Answer, ModelError, ask
+from ..models.profile import profile_of
 from ..models.rate_limit.limiter import telling_waits
 from ..signatures import Signature
 from .conversation import Conversation
@@ -52,7 +53,8 @@ async def exclude_waiting(limit: asyncio.Timeout) -> AsyncIterator[None]:
 
 def _same(one: Any, other: Any) -> bool:
     """Return whether two models are the same weights in memory."""
-    return getattr(one, "local", one) is getattr(other, "local", other)
+    local = profile_of(one).local
+    return one is other or (local is not None and local is profile_of(other).local)
 
 
 async def next_reply(
@@ -169,7 +171,7 @@ class RunModels:
         from ..extraction.errors import ExtractionError
 
         model = self.extraction_model
-        if getattr(model, "constrains", False):
+        if profile_of(model).constrains:
             from ..adapters.typed_query import ask_typed
 
             answers: list[Answer] = []

@@ -32,6 +32,7 @@ from ..events import (
 from ..history import REPLHistory, REPLHistoryEntry
 from ..models.cache import one_run
 from ..models.client import Answer, ModelError
+from ..models.profile import profile_of
 from ..results import ExecutionResult, Extracted, Failed, FailureCause, Submitted
 from ..signatures import Signature
 from . import event_data
@@ -74,7 +75,7 @@ class RunLoop:
         self.emit = Emitter(self.id, config.observe)
         self.history = REPLHistory()
         self.grounding = Grounding.of(self.inputs)
-        self.profile = profile_for(getattr(config.main_model, "constrains", False))
+        self.profile = profile_for(profile_of(config.main_model).constrains)
         self.models = RunModels.of(config, self.ledger, self.emit, past, self.profile)
         self.tools = ReplTools(
             config.signature,

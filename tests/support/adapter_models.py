@@ -86,8 +86,6 @@ def model(*script: Any, name: str = "scripted/model", **options: Any) -> Any:
 class HoldingLM(dspy.LM):
     """A model that promises to be held to a type, and says what it was held to. Its answers are scripted as well."""
 
-    constrains = True
-
     def __init__(self, *script: Any, small: bool = False) -> None:
         engine = Engine(*script)
         options = {"engine": engine, "async_engine": AsyncEngine(engine), "cache": False, "num_retries": 0}

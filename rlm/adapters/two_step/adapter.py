@@ -19,6 +19,7 @@ from dspy.signatures.signature import ensure_signature
 from dspy.utils.exceptions import AdapterParseError
 
 from ... import settings
+from ...dspy_bridge import without_streaming
 from ...extraction import MaxRetriesExceeded, Reply
 from ...models.middleware import paced
 from ..call_log import Recording, recording
@@ -172,7 +173,7 @@ class TwoStepAdapter(FreeTextAdapter):
             # Listeners get the main model's words, not these.
             with (
                 recording("extraction", lm, record, by=adapter),
-                dspy_settings.context(adapter=adapter, send_stream=None),
+                without_streaming(adapter=adapter),
             ):
                 prediction = await predictor.acall(**arguments) if asynchronous else predictor(**arguments)
             values = {name: prediction.get(name) for name in signature.output_fields}

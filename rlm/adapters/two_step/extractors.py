@@ -6,7 +6,6 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from dspy.dsp.utils.settings import settings as dspy_settings
 from dspy.predict.predict import Predict
 from dspy.signatures.field import InputField
 from dspy.signatures.signature import make_signature
@@ -14,6 +13,7 @@ from dspy.utils.exceptions import AdapterParseError
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
+from ...dspy_bridge import calling_predictor
 from ...models.profile import profile_of
 from ..output_spec import NoTarget, target_of_signature
 from .prompt import in_words, text
@@ -71,8 +71,7 @@ def registered(signature: Any, extractors: Extractors) -> Any:
 
 def _of_caller(signature: Any, pairs: Pairs) -> Any:
     """Return the extractor of the predictor that is calling; None if it has none for these outputs."""
-    callers = dspy_settings.caller_modules
-    caller = callers[-1] if callers else None
+    caller = calling_predictor()
     if caller is None or not pairs:
         return None
     same = [extractor for predictor, extractor in pairs if predictor is caller]

@@ -9,7 +9,8 @@ from string import Template
 from typing import Any
 
 from dspy.adapters.base import Adapter
-from dspy.adapters.utils import format_field_value, get_field_description_string, serialize_for_json
+
+from ...dspy_bridge import format_field_value, get_field_description_string, serialize_for_json
 
 
 class Words(str):

@@ -130,9 +130,9 @@ def _throttled(report: Callable[[], None]) -> Callable[[float], None]:
 def _clear_dspy_history() -> None:
     """Clear the last 10,000 requests that dspy keeps for inspection, which nobody can inspect in a worker."""
     if _prepared:
-        from dspy.clients.base_lm import GLOBAL_HISTORY
+        from ...dspy_bridge import clear_global_history
 
-        GLOBAL_HISTORY.clear()
+        clear_global_history()
 
 
 def _own_binder() -> TaskBinder:

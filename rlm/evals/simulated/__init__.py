@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...models.profile import ModelProfile
 from .settings import Oracle
 
 __all__ = ["ORACLE", "Oracle", "oracle_lm"]
@@ -31,5 +32,5 @@ def oracle_lm(settings: Oracle | None = None) -> Any:
     engine = OracleEngine(settings or Oracle())
     own = AsyncOracleEngine(engine)
     lm = dspy.LM(ORACLE, engine=engine, async_engine=own, cache=False, num_retries=0)
-    lm.own_engine = own
+    lm.profile = ModelProfile(engine=own)
     return lm

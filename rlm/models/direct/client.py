@@ -2,8 +2,8 @@
 
 For each call dspy resolves the model again, in three threads, and searches its price list twice: two to four
 milliseconds of processor time. A `DirectClient` resolves once. The content of requests and the reading of errors are
-dspy's (`dspy.lm15`); so are the history, the usage tracker and the prices, whose inner functions this module and
-`prices` call. Which models can be called this way is decided in `routing`.
+dspy's (`dspy.lm15`); so are the history, the usage tracker and the prices (`rlm.dspy_bridge`). Which models can be
+called this way is decided in `routing`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from ..dspy_history import keep
-from ..prices import is_priced
+from ...dspy_bridge import is_priced, record_call, record_response
 from ..requests import request_for
 from ..response import ModelResponse
 from .http1 import ResponseReader
@@ -57,16 +56,13 @@ class DirectClient:
         plain = TextCompletion.of(data)
         if plain is None or "logprobs" in self.template.body or await is_priced(PROVIDER, plain.model, self.model):
             return self._read_by_dspy(lm, turns, system, data)
-        keep(lm, messages, plain.text, plain.usage, data, plain.model)
+        record_call(lm, messages, plain.text, plain.usage, data, plain.model)
         usage = plain.usage
         tokens = usage["prompt_tokens"], usage["completion_tokens"]
         return ModelResponse(plain.text, plain.finish_reason, *tokens, cost_usd=None)
 
     def _read_by_dspy(self, lm: Any, turns: Sequence[tuple[str, str]], system: str | None, data: Any) -> ModelResponse:
         """Have dspy read and record a completion that has a price, or more in it than text."""
-        from dspy.clients.call_result import CallResult
-        from dspy.clients.costs import estimate_cost
-        from dspy.clients.execution import PreparedCall, finalize
         from dspy.lm15 import response_from_openai_chat
 
         try:
@@ -74,13 +70,8 @@ class DirectClient:
         except (TypeError, ValueError) as error:
             raise InvalidCompletion(f"the body is no completion: {error}") from None
         request = request_for(lm.model, turns, system, self.config)
-        logprobs = request.config.logprobs is not None
-        result = CallResult.native(response, model_type="chat", logprobs=logprobs, provider=PROVIDER)
-        result.cost, result.cost_details = estimate_cost(
-            response, provider=PROVIDER, requested_model=self.model, request=request
-        )
-        finalize(lm, PreparedCall(None, None, {"cache": False}, {"model": lm.model}, request, False, 1, True), result)
-        return ModelResponse.of(response, result.cost)
+        cost = record_response(lm, request, response, provider=PROVIDER, model=self.model)
+        return ModelResponse.of(response, cost)
 
     def _error(self, response: ResponseReader) -> Exception:
         error: Any = self.provider.normalize_error(response.status, response.body.decode("utf-8", "replace"))

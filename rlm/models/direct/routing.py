@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from ...dspy_bridge import is_observed
 from ..requests import CLIENT, config_for, request_for
 from .client import PROVIDER, DirectClient
 from .messages import SAMPLE, RequestTemplate
@@ -28,10 +29,7 @@ def direct_client(lm: Any, options: Mapping[str, Any]) -> DirectClient | None:
     """Return the client for a call of `lm` with these options; None if the call has to go through dspy."""
     import dspy
 
-    if type(lm) is not dspy.LM or options or lm.cache or lm.callbacks:
-        return None
-    settings = dspy.settings
-    if settings.get("callbacks") or settings.get("send_stream") is not None:
+    if type(lm) is not dspy.LM or options or lm.cache or is_observed(lm):
         return None
     fingerprint = (lm.model, lm.model_type, lm.engine, lm.kwargs)
     known, client = _clients.get(lm, (None, None))

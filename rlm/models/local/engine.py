@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from dspy._vendor.lm15.types import StreamDeltaEvent, StreamEndEvent, StreamStartEvent, TextDelta
-from dspy.clients.engines.base import validate_request
 from dspy.lm15 import Message, Request, Response, UnsupportedFeatureError, Usage
 
+from ...dspy_bridge import StreamDeltaEvent, StreamEndEvent, StreamStartEvent, TextDelta, validate_request
 from .chat_template import without_control_tokens
 from .constraint_check import checked
 from .constraints import Constraint, from_response_format

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import dspy
-from dspy.clients.base_lm import LM_CLASS_STATE_KEY
 from dspy.lm15 import Request
 
+from ...dspy_bridge import LM_CLASS_STATE_KEY, engines_of
 from ..profile import ModelProfile
 from .backend_choice import BackendName
 from .constraints import constraint_of
@@ -31,8 +31,6 @@ class OutlinesLM(dspy.LM):  # type: ignore[misc]
     `model` is a GGUF file, a folder with MLX weights, or None for the embedded model. A call takes
     `_outlines_constraint=<type>` or a `response_format`.
     """
-
-    constrains = True
 
     def __init__(
         self,
@@ -60,12 +58,11 @@ class OutlinesLM(dspy.LM):  # type: ignore[misc]
             async_engine=AsyncLocalEngine(engine),
             **options,
         )
-        self.own_engine = AsyncLocalEngine(engine)
         weights = embedded_gguf() if model is None else Path(model).expanduser()
         self.profile = ModelProfile(
             constrains=True,
             local=self.local,
-            engine=self.own_engine,
+            engine=AsyncLocalEngine(engine),
             small=weights_size(weights) < SMALL,
             context_window=self.local.context,
         )
@@ -84,7 +81,7 @@ class OutlinesLM(dspy.LM):  # type: ignore[misc]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> OutlinesLM:
         """Copy the settings and the history, as dspy does with its models; the weights are shared."""
-        shared = (self.local, self._engine_spec, self._async_engine_spec, self.own_engine)
+        shared = (self.local, *engines_of(self))
         memo.update({id(part): part for part in shared})
         copied = memo[id(self)] = type(self).__new__(type(self))
         copied.__setstate__(copy.deepcopy(self.__getstate__(), memo))

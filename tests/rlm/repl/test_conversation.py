@@ -23,14 +23,14 @@ def test_a_conversation_that_is_compacted_again_and_again_keeps_its_size():
 
 async def test_a_short_conversation_that_is_too_long_for_the_model_is_compacted_as_far_as_it_can_be(make):
     made = make(["n = len(doc)\nprint('y' * 5_000)"] * 2 + ["print('z' * 5_000)", "SUBMIT(answer=n)"])
-    answer = made.main.own_engine.complete
+    answer = made.main.profile.engine.complete
 
     async def complete(request):
         if sum(len(message.text) for message in request.messages) > 13_000:
             raise ContextWindowExceededError(model="small")
         return await answer(request)
 
-    made.main.own_engine.complete = complete
+    made.main.profile.engine.complete = complete
     result = await made.run(doc="x")
     assert isinstance(result, Submitted), result
     (message,) = made.asked()[-1].messages

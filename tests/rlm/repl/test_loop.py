@@ -14,6 +14,7 @@ import pytest
 
 import sandbox
 from rlm.budgets import FallbackTrigger, MaxConsecutiveErrors, MaxIterations, MaxLLMCalls, Timeout
+from rlm.models.profile import ModelProfile
 from rlm.models.scripted import AsyncScriptedEngine
 from rlm.results import Extracted, Failed, Submitted
 from rlm.signatures import InvalidInputs, SignatureError
@@ -172,13 +173,13 @@ async def test_a_reply_without_code_costs_an_iteration_and_is_answered(make):
 
 async def test_a_reply_that_was_cut_off_is_told(make):
     made = make(["print(1)", "SUBMIT(answer=1)"])
-    answer = made.main.own_engine.complete
+    answer = made.main.profile.engine.complete
 
     async def complete(request):
         response = await answer(request)
         return response if len(request.messages) > 1 else dataclasses.replace(response, finish_reason="length")
 
-    made.main.own_engine.complete = complete
+    made.main.profile.engine.complete = complete
     await made.run(doc="")
     assert made.last_told().startswith("Your reply was cut off")
 
@@ -421,7 +422,7 @@ async def test_an_extraction_model_that_never_answers_is_not_waited_for_without_
 
     monkeypatch.setattr("rlm.repl.extraction.TIMEOUT_S", (0.2, 0.3))
     made = make(["n = len(doc)\nprint(n)"], trigger=FallbackTrigger(max_iterations=1))
-    made.extraction.own_engine = Silent(made.extraction.own_engine)
+    made.extraction.profile = ModelProfile(engine=Silent(made.extraction.profile.engine))
     result = await made.run(doc="four")
     assert isinstance(result, Failed)
     assert "no answer in 0.3 seconds" in result.reason
@@ -439,13 +440,13 @@ async def test_calls_of_a_cell_that_was_stopped_do_not_go_on_during_the_extracti
 
     trigger = FallbackTrigger(max_duration=1.0)
     made = make(["n = 41\nslow()"], tools={"slow": slow}, trigger=trigger, extraction=['{"answer": 41}'])
-    answer = made.extraction.own_engine.complete
+    answer = made.extraction.profile.engine.complete
 
     async def complete(request):
         await asyncio.wait_for(ended.wait(), 30)
         return await answer(request)
 
-    made.extraction.own_engine.complete = complete
+    made.extraction.profile.engine.complete = complete
     result = await made.run(doc="")
     assert isinstance(result, Extracted), result
     assert [one.variable for one in result.evidence if one.kind == "variable"] == ["n"]

@@ -29,9 +29,6 @@ LOOK = "I look.\n```python\nprint(doc[:20], doc[-20:])\n```"
 class Held(dspy.LM):
     """A scripted model that takes constraints, as one that runs here does. What it was held to is in the requests."""
 
-    constrains = True
-    profile = ModelProfile(constrains=True)
-
     def __init__(self, *replies):
         self.script = ScriptedEngine(list(replies))
         self.script.supports_response_schema = True
@@ -39,7 +36,7 @@ class Held(dspy.LM):
         super().__init__(
             "scripted/held", engine=self.script, async_engine=AsyncScriptedEngine(self.script), cache=False
         )
-        self.own_engine = AsyncScriptedEngine(self.script)
+        self.profile = ModelProfile(constrains=True, engine=AsyncScriptedEngine(self.script))
 
     async def acall(self, prompt=None, *, messages=None, **options):
         options.pop("_outlines_constraint", None)

@@ -19,6 +19,7 @@ from rlm.models import policy
 from rlm.models.client import ModelError, ask
 from rlm.models.direct.connection_pool import connections
 from rlm.models.policy import Traffic
+from rlm.models.profile import ModelProfile
 from rlm.models.rate_limit import bucket as gauges
 from rlm.models.rate_limit import store
 from rlm.models.rate_limit.bucket import Gauge, Limit, Place
@@ -353,7 +354,7 @@ async def test_models_of_one_name_at_two_servers_have_two_lines(lm_for, tmp_path
 async def test_nothing_is_paced_where_nothing_was_said(chat, lm_for):
     assert policy.lane_to(lm_for(chat.url)) is None
     lm = lm_for(chat.url)
-    lm.limit = Limit(requests=60)
+    lm.profile = ModelProfile(rate_limit=Limit(requests=60))
     assert policy.lane_to(lm).limit == Limit(requests=60)
 
 
