@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -52,6 +53,16 @@ def rlm_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         del os.environ["RLM_HOME"]
     else:
         os.environ["RLM_HOME"] = before
+
+
+@pytest.fixture(autouse=True)
+def runs_are_still_recorded() -> Iterator[None]:
+    """Fail the test that makes the shared trace writer give up: later tests would miss their runs."""
+    yield
+    default_writer = sys.modules.get("rlm.traces.default_writer")
+    for writer in default_writer._writers if default_writer else ():
+        if writer.folder.is_relative_to(os.environ["RLM_HOME"]):
+            assert writer.problem is None
 
 
 @pytest.fixture(scope="session")
