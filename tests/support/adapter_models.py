@@ -83,8 +83,8 @@ def model(*script: Any, name: str = "scripted/model", **options: Any) -> Any:
     return dspy.LM(name, engine=engine, async_engine=AsyncEngine(engine), cache=False, num_retries=0, **options)
 
 
-class HoldingLM(dspy.LM):
-    """A model that promises to be held to a type, and says what it was held to. Its answers are scripted as well."""
+class ConstrainedLM(dspy.LM):
+    """A scripted model that claims to constrain its answers; `constraints` has the constraints of its calls."""
 
     def __init__(self, *script: Any, small: bool = False) -> None:
         engine = Engine(*script)

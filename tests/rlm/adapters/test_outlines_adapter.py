@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 from rlm import OutlinesAdapter
 from rlm.adapters import watch_calls
 from rlm.adapters.stream_listener import StreamListener
-from tests.support.adapter_models import Cut, HoldingLM, model
+from tests.support.adapter_models import ConstrainedLM, Cut, model
 
 NOT_CHAT = "I would say it is ACME."
 CHAT = "[[ ## vendor ## ]]\nACME\n\n[[ ## total ## ]]\n3.5\n\n[[ ## completed ## ]]"
@@ -145,8 +145,8 @@ def test_json_takes_what_dspy_would_take() -> None:
     assert ask(lm, OutlinesAdapter()).total == 3.5
 
 
-def test_a_model_that_can_be_held_is_held_in_tier_3() -> None:
-    lm, adapter = HoldingLM(NOT_CHAT, "no JSON either", JSON), OutlinesAdapter()
+def test_a_model_that_can_be_constrained_is_in_tier_3() -> None:
+    lm, adapter = ConstrainedLM(NOT_CHAT, "no JSON either", JSON), OutlinesAdapter()
     answer = ask(lm, adapter)
     assert (answer.vendor, answer.total) == ("ACME", 3.5)
     assert counted(adapter) == {"tier1_failures": 1, "tier2_failures": 1, "tier3_success": 1}
@@ -154,7 +154,7 @@ def test_a_model_that_can_be_held_is_held_in_tier_3() -> None:
 
 
 def test_the_tiers_prompts_share_everything_up_to_the_last_sentences() -> None:
-    lm = HoldingLM(NOT_CHAT, "no", JSON)
+    lm = ConstrainedLM(NOT_CHAT, "no", JSON)
     ask(lm, OutlinesAdapter())
     engine = lm.engine
     assert engine.system(0) == engine.system(1) == engine.system(2)
@@ -165,7 +165,7 @@ def test_the_tiers_prompts_share_everything_up_to_the_last_sentences() -> None:
 
 
 async def test_it_falls_back_the_same_way_asynchronously() -> None:
-    lm, adapter = HoldingLM(NOT_CHAT, "no", JSON), OutlinesAdapter()
+    lm, adapter = ConstrainedLM(NOT_CHAT, "no", JSON), OutlinesAdapter()
     with dspy.context(lm=lm, adapter=adapter):
         answer = await dspy.Predict(Invoice).acall(text="ACME, 3.50")
     assert answer.vendor == "ACME"
@@ -173,11 +173,11 @@ async def test_it_falls_back_the_same_way_asynchronously() -> None:
 
 
 async def test_the_synchronous_call_works_inside_a_running_loop() -> None:
-    assert ask(HoldingLM(NOT_CHAT, "no", JSON), OutlinesAdapter()).vendor == "ACME"
+    assert ask(ConstrainedLM(NOT_CHAT, "no", JSON), OutlinesAdapter()).vendor == "ACME"
 
 
 def test_only_the_tiers_that_are_wanted_are_used() -> None:
-    lm, adapter = HoldingLM(JSON), OutlinesAdapter(tiers=(3,))
+    lm, adapter = ConstrainedLM(JSON), OutlinesAdapter(tiers=(3,))
     assert ask(lm, adapter).vendor == "ACME"
     assert counted(adapter) == {"tier3_success": 1}
 
@@ -189,7 +189,7 @@ def test_odd_tiers_are_refused(tiers: tuple[int, ...]) -> None:
 
 
 def test_when_no_tier_answers_the_error_says_what_each_of_them_got() -> None:
-    lm, adapter = HoldingLM(NOT_CHAT, "no JSON", '{"vendor": "ACME"}'), OutlinesAdapter()
+    lm, adapter = ConstrainedLM(NOT_CHAT, "no JSON", '{"vendor": "ACME"}'), OutlinesAdapter()
     with pytest.raises(AdapterParseError) as caught:
         ask(lm, adapter)
     assert "tier 2: there is no JSON value" in str(caught.value)
@@ -202,7 +202,7 @@ def test_when_no_tier_answers_the_error_says_what_each_of_them_got() -> None:
 
 
 def test_several_outputs_are_one_model() -> None:
-    lm = HoldingLM(JSON)
+    lm = ConstrainedLM(JSON)
     ask(lm, OutlinesAdapter(tiers=(3,)))
     (constraint,) = lm.constraints
     assert issubclass(constraint, BaseModel)
@@ -210,12 +210,12 @@ def test_several_outputs_are_one_model() -> None:
     assert constraint.model_json_schema()["required"] == ["vendor", "total"]
 
 
-def messages(lm: HoldingLM) -> list[tuple[str, str]]:
+def messages(lm: ConstrainedLM) -> list[tuple[str, str]]:
     return [(message.role, message.text) for message in lm.engine.requests[0].messages]
 
 
-def test_a_single_choice_is_held_to_itself_where_it_would_stand_in_json() -> None:
-    lm = HoldingLM("bad")
+def test_a_single_choice_is_constrained_to_itself_where_it_would_stand_in_json() -> None:
+    lm = ConstrainedLM("bad")
     assert ask(lm, OutlinesAdapter(tiers=(3,)), Mood, review="boring").mood == "bad"
     assert lm.constraints == [Literal["good", "bad"]]
     begun = ("assistant", '```json\n{"mood": "')
@@ -223,27 +223,27 @@ def test_a_single_choice_is_held_to_itself_where_it_would_stand_in_json() -> Non
 
 
 def test_a_choice_of_numbers_is_begun_without_a_quote() -> None:
-    lm = HoldingLM("2")
+    lm = ConstrainedLM("2")
     stars = dspy.Signature("review -> stars: Literal[1, 2]")
     assert ask(lm, OutlinesAdapter(tiers=(3,)), stars, review="boring").stars == 2
     assert messages(lm)[-1] == ("assistant", '```json\n{"stars":')
 
 
-def test_a_model_that_is_held_first_reads_the_task_and_the_inputs() -> None:
-    lm = HoldingLM(JSON)
+def test_a_model_that_is_constrained_first_reads_the_task_and_the_inputs() -> None:
+    lm = ConstrainedLM(JSON)
     ask(lm, OutlinesAdapter(tiers=(3,)))
     assert lm.engine.system(0) == ""
     assert messages(lm) == [("user", "Read the invoice.\n\nText: ACME, 3.50"), ("assistant", "```json\n")]
 
 
-def test_what_fields_mean_and_what_examples_show_is_kept_in_the_short_prompt() -> None:
+def test_what_fields_mean_and_what_examples_show_is_in_the_short_prompt() -> None:
     class Told(dspy.Signature):
         """Read the note."""
 
         text: str = dspy.InputField()
         due: int = dspy.OutputField(desc="the day of the month")
 
-    lm = HoldingLM('{"due": 4}')
+    lm = ConstrainedLM('{"due": 4}')
     predict = dspy.Predict(Told)
     predict.demos = [dspy.Example(text="by the 9th", due=9)]
     with dspy.context(lm=lm, adapter=OutlinesAdapter(tiers=(3,))):
@@ -257,36 +257,36 @@ def test_what_fields_mean_and_what_examples_show_is_kept_in_the_short_prompt() -
 
 
 def test_after_other_tiers_the_prompt_keeps_the_beginning_that_is_in_the_models_cache() -> None:
-    lm = HoldingLM(NOT_CHAT, "no", JSON)
+    lm = ConstrainedLM(NOT_CHAT, "no", JSON)
     assert ask(lm, OutlinesAdapter()).vendor == "ACME"
     assert lm.engine.system(2) == lm.engine.system(0)
 
 
-def test_a_choice_after_other_tiers_is_asked_for_in_words() -> None:
-    lm = HoldingLM(NOT_CHAT, "no", "bad")
+def test_a_choice_after_other_tiers_is_requested_in_words() -> None:
+    lm = ConstrainedLM(NOT_CHAT, "no", "bad")
     assert ask(lm, OutlinesAdapter(), Mood, review="boring").mood == "bad"
     assert "one of these, and nothing else: good; bad" in lm.engine.prompt(2)
 
 
-def test_a_single_choice_can_be_held_as_json_instead() -> None:
-    lm = HoldingLM('{"mood": "bad"}')
+def test_a_single_choice_can_be_constrained_as_json_instead() -> None:
+    lm = ConstrainedLM('{"mood": "bad"}')
     assert ask(lm, OutlinesAdapter(tiers=(3,), choices_as_json=True), Mood, review="boring").mood == "bad"
     assert list(lm.constraints[0].model_fields) == ["mood"]
     assert messages(lm)[-1] == ("assistant", "```json\n")
 
 
-def test_a_single_enum_is_held_to_itself() -> None:
+def test_a_single_enum_is_constrained_without_json() -> None:
     signature = dspy.Signature({"thing": (str, dspy.InputField()), "colour": (Colour, dspy.OutputField())})
-    lm = HoldingLM("blue")
+    lm = ConstrainedLM("blue")
     assert ask(lm, OutlinesAdapter(tiers=(3,)), signature, thing="sky").colour is Colour.BLUE
     assert lm.constraints == [Colour]
 
 
-def test_a_single_pattern_is_held_to_a_regular_expression() -> None:
+def test_a_single_pattern_is_constrained_to_a_regular_expression() -> None:
     outlines = pytest.importorskip("outlines")
     kind = Annotated[str, Field(pattern=r"^\d{3}-\d{4}$")]
     signature = dspy.Signature({"text": (str, dspy.InputField()), "phone": (kind, dspy.OutputField())})
-    lm = HoldingLM("555-1234")
+    lm = ConstrainedLM("555-1234")
     assert ask(lm, OutlinesAdapter(tiers=(3,)), signature, text="call 555-1234").phone == "555-1234"
     assert lm.constraints == [outlines.types.Regex(r"\d{3}-\d{4}")]
 
@@ -300,9 +300,9 @@ def test_a_pattern_counts_in_every_tier() -> None:
     assert counted(adapter) == {"tier1_failures": 1, "tier2_success": 1}
 
 
-def test_a_choice_that_cannot_stand_by_itself_is_held_as_json() -> None:
+def test_a_choice_that_cannot_stand_by_itself_is_constrained_as_json() -> None:
     signature = dspy.Signature({"q": (str, dspy.InputField()), "yes": (Literal[True, False], dspy.OutputField())})
-    lm = HoldingLM('{"yes": true}')
+    lm = ConstrainedLM('{"yes": true}')
     assert ask(lm, OutlinesAdapter(tiers=(3,)), signature, q="?").yes is True
 
 
@@ -322,7 +322,7 @@ def test_a_choice_that_cannot_stand_by_itself_is_held_as_json() -> None:
 def test_types_work_in_tier_3_next_to_other_outputs(kind: Any, written: str, value: Any) -> None:
     outputs = {"note": (str, dspy.OutputField()), "found": (kind, dspy.OutputField())}
     signature = dspy.Signature({"q": (str, dspy.InputField()), **outputs})
-    lm = HoldingLM(f'{{"note": "ok", "found": {written}}}')
+    lm = ConstrainedLM(f'{{"note": "ok", "found": {written}}}')
     answer = ask(lm, OutlinesAdapter(tiers=(3,)), signature, q="?")
     assert answer.found == value
     assert type(answer.found) is type(value)
@@ -330,7 +330,7 @@ def test_types_work_in_tier_3_next_to_other_outputs(kind: Any, written: str, val
 
 def test_chain_of_thought_works_through_all_tiers() -> None:
     adapter = OutlinesAdapter()
-    lm = HoldingLM(NOT_CHAT, "no", '{"reasoning": "It says so.", "vendor": "ACME", "total": 3.5}')
+    lm = ConstrainedLM(NOT_CHAT, "no", '{"reasoning": "It says so.", "vendor": "ACME", "total": 3.5}')
     with dspy.context(lm=lm, adapter=adapter):
         answer = dspy.ChainOfThought(Invoice)(text="ACME, 3.50")
     assert (answer.reasoning, answer.vendor) == ("It says so.", "ACME")
@@ -340,14 +340,14 @@ def test_chain_of_thought_works_through_all_tiers() -> None:
 def test_dspys_reasoning_type_is_written_as_text() -> None:
     outputs = {"why": (dspy.Reasoning, dspy.OutputField()), "total": (int, dspy.OutputField())}
     signature = dspy.Signature({"q": (str, dspy.InputField()), **outputs})
-    lm = HoldingLM('{"why": "because", "total": 3}')
+    lm = ConstrainedLM('{"why": "because", "total": 3}')
     answer = ask(lm, OutlinesAdapter(tiers=(3,)), signature, q="?")
     assert isinstance(answer.why, dspy.Reasoning)
     assert answer.why == "because"
 
 
-def test_examples_are_shown_in_the_form_that_is_asked_for() -> None:
-    lm = HoldingLM(NOT_CHAT, "no", JSON)
+def test_examples_are_shown_in_the_form_that_is_requested() -> None:
+    lm = ConstrainedLM(NOT_CHAT, "no", JSON)
     with dspy.context(lm=lm, adapter=OutlinesAdapter()):
         predict = dspy.Predict(Invoice)
         predict.demos = [dspy.Example(text="Bolt, 2", vendor="Bolt", total=2.0)]
@@ -361,22 +361,22 @@ def test_examples_are_shown_in_the_form_that_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("said", ["", "ACME", '{"vendor": "ACME"}', '{"vendor": 1, "total": 3.5}', JSON[:-1]])
-def test_what_tier_3_returns_is_checked_though_the_model_was_held(said: str) -> None:
+def test_what_tier_3_returns_is_checked_though_the_model_was_constrained(said: str) -> None:
     adapter = OutlinesAdapter(tiers=(3,))
     with pytest.raises(AdapterParseError):
-        ask(HoldingLM(said), adapter)
+        ask(ConstrainedLM(said), adapter)
     assert adapter.metrics["tier3_failures"] == 1
 
 
 def test_a_choice_that_is_none_is_refused() -> None:
     with pytest.raises(AdapterParseError):
-        ask(HoldingLM("goo"), OutlinesAdapter(tiers=(3,)), Mood, review="x")
+        ask(ConstrainedLM("goo"), OutlinesAdapter(tiers=(3,)), Mood, review="x")
 
 
 @pytest.mark.parametrize("tiers", [(2,), (3,)])
 def test_an_answer_that_was_cut_off_is_a_failure(tiers: tuple[int, ...]) -> None:
     with pytest.raises(AdapterParseError, match="cut off"):
-        ask(HoldingLM(Cut(JSON)), OutlinesAdapter(tiers=tiers))
+        ask(ConstrainedLM(Cut(JSON)), OutlinesAdapter(tiers=tiers))
 
 
 def test_a_typed_field_that_was_cut_off_is_a_failure_of_tier_1() -> None:
@@ -402,7 +402,7 @@ def test_what_follows_the_end_of_a_chat_answer_may_be_cut() -> None:
 def test_errors_of_the_model_pass_through_from_every_tier(
     raised: Exception, expected: type[Exception], before: int
 ) -> None:
-    lm = HoldingLM(*[NOT_CHAT, "no"][:before], raised)
+    lm = ConstrainedLM(*[NOT_CHAT, "no"][:before], raised)
     with pytest.raises(expected):
         ask(lm, OutlinesAdapter())
     assert len(lm.engine.requests) == before + 1
@@ -440,7 +440,7 @@ def test_one_field_can_be_listened_to() -> None:
 
 
 def test_the_keywords_of_a_call_are_the_same_for_every_tier_and_for_the_caller() -> None:
-    lm, keywords = HoldingLM(NOT_CHAT, "no", JSON), {"temperature": 0.3}
+    lm, keywords = ConstrainedLM(NOT_CHAT, "no", JSON), {"temperature": 0.3}
     OutlinesAdapter()(lm, keywords, Invoice, [], {"text": "ACME, 3.50"})
     assert keywords == {"temperature": 0.3}
     assert [request.config.temperature for request in lm.engine.requests] == [0.3, 0.3, 0.3]
@@ -452,7 +452,7 @@ def test_the_keywords_of_a_call_are_the_same_for_every_tier_and_for_the_caller()
 def test_tool_calls_skip_tier_3() -> None:
     inputs = {"q": (str, dspy.InputField()), "tools": (list[dspy.Tool], dspy.InputField())}
     signature = dspy.Signature({**inputs, "calls": (dspy.ToolCalls, dspy.OutputField())})
-    lm, adapter = HoldingLM("nothing", "nothing again"), OutlinesAdapter()
+    lm, adapter = ConstrainedLM("nothing", "nothing again"), OutlinesAdapter()
     with pytest.raises(AdapterParseError):
         ask(lm, adapter, signature, q="?", tools=[dspy.Tool(len, name="len", desc="length", args={})])
     assert lm.constraints == [None, None]
@@ -475,7 +475,7 @@ def test_tool_calls_are_read_by_tier_2() -> None:
 
 
 def test_several_answers_are_one_in_tier_3_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    lm, adapter = HoldingLM(JSON), OutlinesAdapter(tiers=(3,))
+    lm, adapter = ConstrainedLM(JSON), OutlinesAdapter(tiers=(3,))
     with dspy.context(lm=lm, adapter=adapter):
         answer = dspy.Predict(Invoice, n=3)(text="ACME, 3.50")
     assert len(answer.completions.vendor) == 1
@@ -514,7 +514,7 @@ def test_a_signature_that_fails_tier_1_on_a_model_begins_lower_on_it() -> None:
 
 
 def test_where_tier_2_fails_as_well_tier_3_begins() -> None:
-    lm, adapter = HoldingLM(*[NOT_CHAT, "no", JSON] * 5, JSON), OutlinesAdapter(learn=True)
+    lm, adapter = ConstrainedLM(*[NOT_CHAT, "no", JSON] * 5, JSON), OutlinesAdapter(learn=True)
     for _ in range(6):
         ask(lm, adapter)
     assert len(lm.engine.requests) == 16
@@ -553,7 +553,7 @@ def test_threads_count_correctly_and_do_not_mix_their_calls() -> None:
     adapter, told = OutlinesAdapter(), []
 
     def work(number: int) -> None:
-        lm = HoldingLM(*[NOT_CHAT, "no", f'{{"vendor": "{number}", "total": {number}}}'] * 20)
+        lm = ConstrainedLM(*[NOT_CHAT, "no", f'{{"vendor": "{number}", "total": {number}}}'] * 20)
         with watch_calls(lambda call: told.append(call.step)):
             assert [ask(lm, adapter).vendor for _ in range(20)] == [str(number)] * 20
 
@@ -596,9 +596,9 @@ class Guests(dspy.Signature):
     guests: list[str] = dspy.OutputField()
 
 
-def test_a_model_that_says_the_same_again_and_again_is_made_to_end() -> None:
+def test_a_model_that_says_the_same_again_and_again_is_bounded() -> None:
     again = Cut('{"guests": ["Ivan", ' + '"nobody", ' * 6 + '"nob')
-    lm, adapter = HoldingLM(again, '{"guests": ["Ivan", "nobody"]}'), OutlinesAdapter(tiers=(3,))
+    lm, adapter = ConstrainedLM(again, '{"guests": ["Ivan", "nobody"]}'), OutlinesAdapter(tiers=(3,))
     assert ask(lm, adapter, Guests, text="Ivan came.").guests == ["Ivan", "nobody"]
     whole, ended = lm.constraints
     assert issubclass(whole, BaseModel)
@@ -609,7 +609,7 @@ def test_a_model_that_says_the_same_again_and_again_is_made_to_end() -> None:
 
 
 def test_an_answer_that_is_only_too_long_is_not_shortened() -> None:
-    lm = HoldingLM(Cut('{"guests": ["Ivan", "Olga", "Pia", "Ida", "Max", "Uwe'))
+    lm = ConstrainedLM(Cut('{"guests": ["Ivan", "Olga", "Pia", "Ida", "Max", "Uwe'))
     with pytest.raises(AdapterParseError, match="raise max_tokens"):
         ask(lm, OutlinesAdapter(tiers=(3,)), Guests, text="many")
     assert len(lm.constraints) == 1
@@ -618,4 +618,4 @@ def test_an_answer_that_is_only_too_long_is_not_shortened() -> None:
 def test_and_one_that_goes_on_all_the_same_is_refused() -> None:
     again = Cut('{"guests": [' + '"nobody", ' * 6)
     with pytest.raises(AdapterParseError, match="raise max_tokens"):
-        ask(HoldingLM(again, again), OutlinesAdapter(tiers=(3,)), Guests, text="many")
+        ask(ConstrainedLM(again, again), OutlinesAdapter(tiers=(3,)), Guests, text="many")

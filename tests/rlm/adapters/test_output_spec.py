@@ -37,7 +37,7 @@ class Mixed(enum.StrEnum):
     B = "b"
 
 
-def test_every_property_is_asked_for_and_no_other_is_allowed() -> None:
+def test_every_property_is_requested_and_no_other_is_allowed() -> None:
     schema = strict(Part.model_json_schema())
     part = schema["$defs"]["Part"]
     assert part["required"] == ["name", "size", "inner"]
@@ -151,7 +151,7 @@ def test_fields_may_be_called_like_methods_of_pydantic() -> None:
     assert target_of_signature(signature).read('{"json": 1, "copy": "x"}') == {"json": 1, "copy": "x"}
 
 
-def test_defaults_and_optional_outputs_may_be_missing_where_nothing_held_the_model() -> None:
+def test_defaults_and_optional_outputs_may_be_missing_without_a_constraint() -> None:
     outputs = {"a": (int, dspy.OutputField()), "b": (str | None, dspy.OutputField())}
     signature = dspy.Signature({"q": (str, dspy.InputField()), **outputs})
     target = target_of_signature(signature)
@@ -165,7 +165,7 @@ def test_a_json_schema_gives_plain_values() -> None:
     assert target.bare is None
 
 
-def test_numbers_are_asked_for_in_plain_words_with_their_bounds() -> None:
+def test_numbers_are_requested_in_plain_words_with_their_bounds() -> None:
     assert target_of(int).instructions == "one whole number in digits, and nothing else"
     bounded = Annotated[float, Field(ge=1, lt=5)]
     assert target_of(bounded).instructions == "one number in digits, at least 1, below 5, and nothing else"

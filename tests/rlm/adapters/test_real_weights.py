@@ -40,7 +40,7 @@ def lm() -> Any:
     return OutlinesLM(backend="mlx", max_tokens=80)
 
 
-def test_a_small_model_begins_where_it_is_held(lm: Any) -> None:
+def test_a_small_model_begins_with_the_constraint(lm: Any) -> None:
     adapter = OutlinesAdapter()
     with dspy.context(lm=lm, adapter=adapter):
         answer = dspy.Predict(Mood)(review="I loved it.")
@@ -65,7 +65,7 @@ def test_the_tiers_end_in_a_typed_answer_and_share_their_prompt(lm: Any) -> None
         assert usage["prompt_tokens_details"]["cached_tokens"] > usage["prompt_tokens"] / 2
 
 
-def test_chain_of_thought_is_held_together_as_one_answer(lm: Any) -> None:
+def test_chain_of_thought_is_constrained_together_as_one_answer(lm: Any) -> None:
     adapter = OutlinesAdapter(tiers=(3,))
     with dspy.context(lm=lm, adapter=adapter):
         answer = dspy.ChainOfThought(Mood)(review="I loved it.")
@@ -111,7 +111,7 @@ def test_the_speed_of_each_tier_can_be_measured_by_itself(lm: Any) -> None:
     assert measured[3]["tier3_success"] == 1
 
 
-def test_json_that_fails_ends_in_a_held_answer(lm: Any) -> None:
+def test_json_that_fails_ends_in_a_constrained_answer(lm: Any) -> None:
     """Six tokens are too few for markers or JSON, and enough for the word alone."""
     adapter = OutlinesAdapter(tiers=(1, 2, 3))
     with dspy.context(lm=lm, adapter=adapter):

@@ -12,7 +12,7 @@ from dspy.utils.exceptions import AdapterParseError
 from rlm import OutlinesAdapter, TwoStepAdapter
 from rlm.adapters import TwoStepError, ask_typed
 from rlm.extraction import MaxRetriesExceeded
-from tests.support.adapter_models import Engine, HoldingLM, model
+from tests.support.adapter_models import ConstrainedLM, Engine, model
 
 RUNAWAY = "1114634454" + ("123" * 25)[:73]
 JSON = f'{{"answer": {RUNAWAY}}}'
@@ -26,7 +26,12 @@ def ask(lm: Any, adapter: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("lm", "tier"),
-    [(lambda: model(CHAT), 1), (lambda: model(JSON), 2), (lambda: HoldingLM(JSON), 3), (lambda: model(*[JSON] * 3), 3)],
+    [
+        (lambda: model(CHAT), 1),
+        (lambda: model(JSON), 2),
+        (lambda: ConstrainedLM(JSON), 3),
+        (lambda: model(*[JSON] * 3), 3),
+    ],
     ids=["chat", "json", "constrained", "retried"],
 )
 def test_no_tier_of_the_adapter_returns_one(lm: Callable[[], Any], tier: int) -> None:
@@ -40,7 +45,7 @@ def test_the_next_tier_answers() -> None:
     assert (adapter.metrics["tier1_failures"], adapter.metrics["tier2_success"]) == (1, 1)
 
 
-@pytest.mark.parametrize("make", [model, HoldingLM])
+@pytest.mark.parametrize("make", [model, ConstrainedLM])
 async def test_a_typed_question_is_asked_again(make: Any) -> None:
     assert (await ask_typed(make(RUNAWAY, "7"), "How many?", int)).value == 7
     with pytest.raises(MaxRetriesExceeded):

@@ -11,7 +11,7 @@ import rlm
 from rlm import FallbackTrigger, OutlinesAdapter, TwoStepAdapter
 from rlm.results import Extracted, Failed, Submitted
 from rlm.traces import find
-from tests.support.adapter_models import HoldingLM, model
+from tests.support.adapter_models import ConstrainedLM, model
 
 
 def in_chat(thought: str, code: str) -> str:
@@ -32,7 +32,7 @@ def run(adapter: Any, *replies: str, extraction: Any = None, most: int = 5) -> t
         return predict.run_with_fallback(q="how many?"), lm
 
 
-def test_steps_are_asked_for_and_read_in_the_adapters_form() -> None:
+def test_steps_are_requested_and_read_in_the_adapters_form() -> None:
     result, lm = run(dspy.ChatAdapter(), in_chat("I look.", "x = 40\nprint(x)"), in_chat("Done.", "SUBMIT(n=x + 1)"))
     assert isinstance(result, Submitted)
     assert result.outputs.n == 41
@@ -54,7 +54,7 @@ def test_json_steps() -> None:
     assert result.outputs.n == 7
 
 
-def test_a_code_block_is_a_step_whatever_was_asked_for() -> None:
+def test_a_code_block_is_a_step_whatever_was_requested() -> None:
     result, lm = run(dspy.ChatAdapter(), "I know.\n```python\nSUBMIT(n=7)\n```")
     assert result.outputs.n == 7
     assert len(lm.engine.requests) == 1
@@ -109,7 +109,7 @@ def test_a_model_that_uses_its_own_words_is_asked_plainly() -> None:
 
 
 def test_a_model_that_runs_here_keeps_its_own_form_and_begins_at_tier_3() -> None:
-    adapter, lm = OutlinesAdapter(), HoldingLM("I know.\n```python\nSUBMIT(n=7)\n```")
+    adapter, lm = OutlinesAdapter(), ConstrainedLM("I know.\n```python\nSUBMIT(n=7)\n```")
     with dspy.context(lm=lm):
         assert rlm.Predict("q -> n: int", adapter=adapter).run_with_fallback(q="how many?").outputs.n == 7
     assert "[[ ##" not in lm.engine.prompt(0)
@@ -117,7 +117,7 @@ def test_a_model_that_runs_here_keeps_its_own_form_and_begins_at_tier_3() -> Non
     assert (counts["tier3_success"], counts["start_tier"]) == (1, 3)
 
 
-def test_a_model_that_is_down_ends_the_run_with_everything_kept() -> None:
+def test_a_model_that_is_down_ends_the_run_without_losing_anything() -> None:
     from dspy.lm15 import TransportError
 
     result, _ = run(dspy.ChatAdapter(), in_chat("I look.", "x = 40"), *[TransportError("no route")] * 20)
@@ -135,7 +135,7 @@ def test_the_extraction_goes_through_the_adapter() -> None:
     assert "[[ ## n ## ]]" in small.engine.system(0)
 
 
-def test_an_extraction_that_the_adapter_cannot_read_is_asked_for_again() -> None:
+def test_an_extraction_that_the_adapter_cannot_read_is_requested_again() -> None:
     small = model(
         "forty", '{"n": 40}', "[[ ## n ## ]]\n40\n\n[[ ## extraction_notes ## ]]\nnull\n\n[[ ## completed ## ]]"
     )
@@ -146,7 +146,7 @@ def test_an_extraction_that_the_adapter_cannot_read_is_asked_for_again() -> None
     assert len(small.engine.requests) == 2  # plain JSON is an answer whatever was asked for
 
 
-def test_a_run_through_an_adapter_goes_on_from_its_record() -> None:
+def test_a_run_through_an_adapter_continues_from_its_record() -> None:
     replies = [in_chat("I look.", "x = 40\nprint(x)"), in_chat("Done.", "SUBMIT(n=x + 1)")]
     result, _ = run(dspy.ChatAdapter(), *replies)
     assert [one.code for one in find(result.run_id).iterations] == ["x = 40\nprint(x)", "SUBMIT(n=x + 1)"]

@@ -139,7 +139,7 @@ def test_a_server_that_refuses_two_schemas_is_not_asked_with_a_third(serve: Any)
     assert structured_output.memory.ways(lm) == []
 
 
-def test_an_answer_that_only_needs_better_reading_is_not_asked_for_again(serve: Any) -> None:
+def test_an_answer_that_only_needs_better_reading_is_not_requested_again(serve: Any) -> None:
     said = iter([PROSE, "{'vendor': 'ACME', 'total': 3.5}"])
     server = serve(lambda body: (200, next(said)))
     assert ask(server.lm(), OutlinesAdapter()).total == 3.5
@@ -190,7 +190,7 @@ def test_a_way_that_worked_survives_one_bad_answer(serve: Any) -> None:
     assert structured_output.memory.known(lm) == "response_format"
 
 
-def test_an_open_mapping_is_not_asked_for_as_strict(serve: Any) -> None:
+def test_an_open_mapping_is_not_requested_as_strict(serve: Any) -> None:
     signature = dspy.Signature({"text": (str, dspy.InputField()), "counts": (dict[str, int], dspy.OutputField())})
     server = serve(lambda body: (200, '{"counts": {"a": 1}}'))
     assert ask(server.lm(), OutlinesAdapter(tiers=(3,)), signature).counts == {"a": 1}
@@ -215,7 +215,7 @@ def test_an_engine_of_this_process_is_asked_only_for_what_it_says_it_can() -> No
     assert lm.engine.requests[0].config.response_format["schema"]["required"] == ["vendor", "total"]
 
 
-def test_what_the_call_sends_besides_is_kept(serve: Any) -> None:
+def test_what_the_call_sends_besides_is_passed_on(serve: Any) -> None:
     server = serve(takes("structured_outputs", others=refuses))
     with dspy.context(lm=server.lm(), adapter=OutlinesAdapter(tiers=(3,))):
         dspy.Predict(Invoice, extra_body={"min_p": 0.1})(text="ACME, 3.50")

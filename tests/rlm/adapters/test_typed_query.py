@@ -18,7 +18,7 @@ from rlm.adapters.metrics import TierMetrics
 from rlm.budgets import BudgetExceeded, FallbackTrigger, Ledger
 from rlm.extraction import MaxRetriesExceeded, ParseError
 from rlm.models.client import ModelError
-from tests.support.adapter_models import Cut, HoldingLM, model
+from tests.support.adapter_models import ConstrainedLM, Cut, model
 
 
 class Person(BaseModel):
@@ -54,8 +54,8 @@ CASES: list[tuple[Any, str, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "said", "value"), CASES)
-async def test_a_held_model_answers_with_one_call(kind: Any, said: str, value: Any) -> None:
-    lm = HoldingLM(said)
+async def test_a_constrained_model_answers_with_one_call(kind: Any, said: str, value: Any) -> None:
+    lm = ConstrainedLM(said)
     answer = await ask_typed(lm, "Well?", kind)
     assert (answer.value, type(answer.value)) == (value, type(value))
     assert (answer.tier, answer.calls, answer.text) == (3, 1, said)
@@ -69,10 +69,10 @@ async def test_any_model_answers_in_words(kind: Any, said: str, value: Any) -> N
     assert (answer.tier, answer.calls) == (2, 1)
 
 
-async def test_a_model_that_is_held_from_the_start_is_not_told_to_be_too_small() -> None:
+async def test_a_model_that_is_constrained_from_the_start_is_not_told_to_be_too_small() -> None:
     adapter = OutlinesAdapter()
     for _ in range(6):
-        await ask_typed(HoldingLM("42"), "How many?", int, adapter=adapter)
+        await ask_typed(ConstrainedLM("42"), "How many?", int, adapter=adapter)
     (counts,) = adapter.metrics.by_signature.values()
     assert (counts["tier3_success"], counts["start_tier"]) == (6, 3)
     assert "larger model" not in adapter.metrics.summary()
@@ -95,7 +95,7 @@ async def test_plain_text_is_given_as_it_is() -> None:
     assert (answer.value, answer.tier) == ("Some text.", 1)
 
 
-async def test_a_wrong_answer_is_asked_for_again_with_what_is_wrong() -> None:
+async def test_a_wrong_answer_is_requested_again_with_what_is_wrong() -> None:
     lm = model("about forty", "forty-two", "42")
     answer = await ask_typed(lm, "How many?", int)
     assert (answer.value, answer.tier, answer.calls) == (42, 3, 3)
@@ -106,15 +106,15 @@ async def test_a_wrong_answer_is_asked_for_again_with_what_is_wrong() -> None:
     assert answer.tokens_out == sum(usage["completion_tokens"] for usage in history)
 
 
-async def test_bounds_are_checked_whatever_held_the_model() -> None:
-    lm = HoldingLM('{"n": 0}', '{"n": 3}')
+async def test_bounds_are_checked_under_every_constraint() -> None:
+    lm = ConstrainedLM('{"n": 0}', '{"n": 3}')
     answer = await ask_typed(lm, "How many?", SCHEMA)
     assert (answer.value, answer.calls) == ({"n": 3}, 2)
     assert None not in lm.constraints
 
 
 async def test_an_answer_that_was_cut_off_is_no_answer() -> None:
-    answer = await ask_typed(HoldingLM(Cut("12"), "123"), "How many?", int)
+    answer = await ask_typed(ConstrainedLM(Cut("12"), "123"), "How many?", int)
     assert (answer.value, answer.calls) == (123, 2)
 
 
@@ -125,7 +125,7 @@ async def test_after_the_last_attempt_it_fails_with_everything_that_was_tried() 
 
 
 async def test_a_prompt_that_is_too_long_is_a_model_error_and_not_tried_again() -> None:
-    for lm in (HoldingLM(ContextLengthError("too long")), model(ContextLengthError("too long"))):
+    for lm in (ConstrainedLM(ContextLengthError("too long")), model(ContextLengthError("too long"))):
         with pytest.raises(ModelError) as caught:
             await ask_typed(lm, "How many?", int)
         assert caught.value.kind == "context"
@@ -157,7 +157,7 @@ async def test_options_are_for_the_model() -> None:
 
 
 async def test_many_at_once_do_not_mix() -> None:
-    class Echo(HoldingLM):
+    class Echo(ConstrainedLM):
         pass
 
     lms = [Echo(str(number)) for number in range(50)]
@@ -171,7 +171,7 @@ async def test_many_at_once_do_not_mix() -> None:
 
 async def test_the_tiers_of_an_outlines_adapter_are_counted() -> None:
     adapter = OutlinesAdapter()
-    await ask_typed(HoldingLM("42"), "How many?", int, adapter=adapter)
+    await ask_typed(ConstrainedLM("42"), "How many?", int, adapter=adapter)
     await ask_typed(model("42"), "How many?", int, adapter=adapter)
     with pytest.raises(MaxRetriesExceeded):
         await ask_typed(model("a"), "How many?", int, adapter=adapter, max_attempts=1)
@@ -228,7 +228,7 @@ async def test_two_steps_work_for_a_typed_question() -> None:
 # Budgets -----------------------------------------------------------------------------------------------------------
 
 
-async def test_every_call_is_told_once_with_what_it_was_for() -> None:
+async def test_every_call_is_reported_once_with_its_step() -> None:
     told = []
     with watch_calls(told.append):
         await ask_typed(model("hm", "42", name="scripted/sub"), "How many?", int, system="Be brief.")

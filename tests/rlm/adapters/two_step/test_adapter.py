@@ -19,7 +19,7 @@ import rlm
 from rlm import OutlinesAdapter, TwoStepAdapter, settings
 from rlm.adapters import TwoStep, TwoStepError, watch_calls
 from rlm.budgets import BudgetExceeded, FallbackTrigger, Ledger
-from tests.support.adapter_models import Cut, HoldingLM, model
+from tests.support.adapter_models import ConstrainedLM, Cut, model
 
 SAID = "The invoice is from ACME. It comes to 3.50, I think, and is paid."
 JSON = '{"vendor": "ACME", "total": 3.5}'
@@ -84,7 +84,7 @@ def test_the_main_model_is_asked_in_words_without_markers_or_json() -> None:
     assert "text:\nACME, 3.50" in prompt
 
 
-def test_the_extraction_is_asked_for_json_at_temperature_0_of_text_alone() -> None:
+def test_the_extraction_is_requested_json_at_temperature_0_of_text_alone() -> None:
     small = small_model()
     ask(main_model(), TwoStepAdapter(small))
     (request,) = small.engine.requests
@@ -224,7 +224,7 @@ def test_request_defaults_and_the_adapter_can_be_set_as_well() -> None:
 
 
 def test_the_extraction_can_be_constrained() -> None:
-    small, adapter = HoldingLM(JSON), OutlinesAdapter(tiers=(3,))
+    small, adapter = ConstrainedLM(JSON), OutlinesAdapter(tiers=(3,))
     told: list[str] = []
     asked: list[str] = []
     with watch_calls(lambda call: told.append(call.step), before=lambda step, lm: asked.append(step)):
@@ -254,7 +254,7 @@ def test_an_answer_that_only_needs_better_reading_costs_no_call() -> None:
     assert len(small.engine.requests) == 1
 
 
-def test_a_wrong_answer_is_asked_for_again_with_what_is_wrong() -> None:
+def test_a_wrong_answer_is_requested_again_with_what_is_wrong() -> None:
     small, told = small_model("I cannot see one.", '{"vendor": "ACME"}', JSON), []
     with watch_calls(lambda call: told.append(call.step)):
         assert ask(main_model(), TwoStepAdapter(small)).total == 3.5

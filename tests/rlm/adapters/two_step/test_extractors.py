@@ -15,7 +15,7 @@ import rlm
 from rlm import TwoStepAdapter
 from rlm.adapters import TwoStep, TwoStepError
 from rlm.adapters.registry import adapter_named
-from tests.support.adapter_models import HoldingLM, model
+from tests.support.adapter_models import ConstrainedLM, model
 
 A: type[BaseModel] = create_model("Item", a=(int, ...))
 B: type[BaseModel] = create_model("Item", b=(str, ...))
@@ -73,8 +73,8 @@ def test_two_classes_of_one_name_are_extracted_each_with_its_own_schema(many: bo
     assert '\\"a\\"' not in small.engine.system(1)
 
 
-def test_kept_extractors_are_told_apart_by_type_too_and_a_model_is_held_to_the_right_one() -> None:
-    held = HoldingLM('{"item": {"a": 3}}', '{"item": {"b": "yes"}}')
+def test_kept_extractors_are_distinguished_by_type_too_and_a_model_is_constrained_to_the_right_one() -> None:
+    held = ConstrainedLM('{"item": {"a": 3}}', '{"item": {"b": "yes"}}')
     adapter = TwoStepAdapter(held)
     assert adapter.extractor_for(giving(A)) is not adapter.extractor_for(giving(B))
     assert adapter.extractor_for(giving(A)) is adapter.extractor_for(giving(A))
@@ -165,7 +165,7 @@ def test_it_is_the_same_asynchronously_and_side_by_side() -> None:
     assert sorted(served(small)) == ["one"] * 4 + ["two"] * 4
 
 
-def test_predictors_of_one_signature_are_told_apart() -> None:
+def test_predictors_of_one_signature_are_distinguished() -> None:
     signature = dspy.Signature("q -> answer: int")
     small = numbers(3, 4)
     program = marked(TwoStep(Chain(signature, signature), TwoStepAdapter(small)))
@@ -257,8 +257,8 @@ def test_an_adapter_can_be_pickled_with_its_extractors() -> None:
 
 
 @pytest.mark.parametrize("how", ["adapter", "configured", "predictor", "extractor", "named"])
-def test_a_model_that_can_be_held_to_the_types_is_held_to_them_wherever_it_was_given(how: str) -> None:
-    held = HoldingLM('{"answer": 3}')
+def test_a_model_that_can_be_constrained_is_wherever_it_was_given(how: str) -> None:
+    held = ConstrainedLM('{"answer": 3}')
     adapter, options = TwoStepAdapter(), {}
     if how == "adapter":
         adapter = TwoStepAdapter(held)
@@ -276,37 +276,37 @@ def test_a_model_that_can_be_held_to_the_types_is_held_to_them_wherever_it_was_g
     assert list(constraint.model_fields) == ["answer"]
 
 
-async def test_it_is_held_asynchronously_too() -> None:
-    held = HoldingLM('{"answer": 3}')
+async def test_it_is_constrained_asynchronously_too() -> None:
+    held = ConstrainedLM('{"answer": 3}')
     with dspy.context(lm=model("three"), adapter=TwoStepAdapter(held)):
         assert (await dspy.Predict("q -> answer: int").acall(q="x")).answer == 3
     assert held.constraints[0] is not None
 
 
 def test_an_adapter_that_was_given_is_used_for_such_a_model_too() -> None:
-    held = HoldingLM('{"answer": 3}')
+    held = ConstrainedLM('{"answer": 3}')
     with dspy.context(lm=model("three"), adapter=TwoStepAdapter(held, extraction_adapter=dspy.JSONAdapter())):
         assert dspy.Predict("q -> answer: int")(q="x").answer == 3
     assert held.constraints == [None]
 
 
-def test_what_nothing_can_be_held_to_is_asked_for_as_json() -> None:
-    held = HoldingLM('{"calls": {"tool_calls": [{"name": "length", "args": {"x": "abc"}}]}}')
+def test_a_type_without_a_constraint_is_requested_as_json() -> None:
+    held = ConstrainedLM('{"calls": {"tool_calls": [{"name": "length", "args": {"x": "abc"}}]}}')
     signature = dspy.Signature({"q": (str, dspy.InputField()), "calls": (dspy.ToolCalls, dspy.OutputField())})
     with dspy.context(lm=model("Take the length."), adapter=TwoStepAdapter(held)):
         assert dspy.Predict(signature)(q="x").calls.tool_calls[0].name == "length"
     assert held.constraints == [None]
 
 
-def test_a_held_answer_that_does_not_fit_goes_through_the_retry_loop() -> None:
-    held = HoldingLM("three", '{"answer": 3}')
+def test_a_constrained_answer_that_does_not_fit_goes_through_the_retry_loop() -> None:
+    held = ConstrainedLM("three", '{"answer": 3}')
     with dspy.context(lm=model("three"), adapter=TwoStepAdapter(held)):
         assert dspy.Predict("q -> answer: int")(q="x").answer == 3
     assert len(held.engine.requests) == 2
 
 
-def test_what_was_wrong_is_told_to_a_held_model_in_the_users_words() -> None:
-    held = HoldingLM('{"other": 3}', '{"answer": 3}')
+def test_what_was_wrong_is_reported_to_a_constrained_model_in_the_users_words() -> None:
+    held = ConstrainedLM('{"other": 3}', '{"answer": 3}')
     with dspy.context(lm=model("It is three."), adapter=TwoStepAdapter(held)):
         assert dspy.Predict("question -> answer: int")(question="How many?").answer == 3
     first, again = held.engine.requests

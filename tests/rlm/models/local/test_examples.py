@@ -47,7 +47,7 @@ def test_reviews_are_sorted_by_the_embedded_model_and_the_output_says_so(run: An
     assert "4 LLM calls from the code" in said
 
 
-def test_orders_become_rows_of_the_types_that_were_asked_for(run: Any) -> None:
+def test_orders_become_rows_of_the_types_that_were_requested(run: Any) -> None:
     done = run("orders", 3, "--json")
     assert done.returncode == 0, done.stderr
     outputs = json.loads(done.stdout)["outputs"]

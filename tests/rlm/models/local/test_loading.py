@@ -19,7 +19,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         OutlinesLM(tmp_path / "gone.gguf")
 
 
-def test_memory_that_is_free_can_be_told() -> None:
+def test_free_memory_is_known() -> None:
     free = free_memory()
     assert free is not None
     assert free > 0

@@ -57,7 +57,7 @@ def test_a_missing_torch_comes_with_the_command(tmp_path: Path, hide_packages: A
         ("empty", "auto", "is empty"),
     ],
 )
-def test_what_is_wrong_with_the_weights_is_said(tmp_path: Path, weights: str, backend: Any, said: str) -> None:
+def test_faults_of_the_weights_are_named(tmp_path: Path, weights: str, backend: Any, said: str) -> None:
     path = tmp_path / "a.gguf"
     if weights == "folder":
         _folder(path, _weights({"a": TENSOR}, 8))
@@ -118,6 +118,6 @@ def test_a_folder_that_mlx_cannot_make_a_model_of_is_named(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("name", "given", "least"), [("context", -5, 256), ("parallel", 0, 1), ("threads", 0, 1)])
-def test_numbers_that_make_no_sense_are_said(name: str, given: int, least: int) -> None:
+def test_numbers_that_make_no_sense_are_refused(name: str, given: int, least: int) -> None:
     with pytest.raises(LocalModelError, match=f"{name} is {given}; it has to be at least {least}"):
         OutlinesLM(**{name: given})

@@ -196,7 +196,7 @@ async def test_dspy_streams_it(lm: Any) -> None:
     assert len([text for text in texts if text]) > 2
 
 
-def test_dspys_json_adapter_is_constrained_without_being_told(lm: Any) -> None:
+def test_dspys_json_adapter_is_constrained_by_default(lm: Any) -> None:
     class Extract(dspy.Signature):
         """Extract."""
 

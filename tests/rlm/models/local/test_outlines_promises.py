@@ -73,7 +73,7 @@ def test_a_conversation_can_be_given_directly(lm: Any) -> None:
     assert lm.model(chat, Aged, max_tokens=40) == '{"age": 41}'
 
 
-def test_an_answer_that_was_begun_is_gone_on_with(lm: Any) -> None:
+def test_an_answer_that_was_begun_is_continued(lm: Any) -> None:
     begun = (Message.user("Say the alphabet."), Message.assistant("A, B, C, D,"))
     response = lm(Request(model=lm.model, messages=begun, config=Config(max_tokens=6)))
     assert response.message.text.lstrip().startswith("E")

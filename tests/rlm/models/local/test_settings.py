@@ -105,7 +105,7 @@ def test_the_response_says_how_long_it_waited_for_the_model(mlx_lm: Any) -> None
     assert seconds_queued(object()) == 0.0
 
 
-async def test_a_number_and_a_set_are_asked_for_by_type(llama_lm: Any) -> None:
+async def test_a_number_and_a_set_are_requested_by_type(llama_lm: Any) -> None:
     lm = llama_lm.copy(max_tokens=60)
     paid = await ask_typed(lm, "Bob paid 12.50. What did he pay?", Decimal)
     assert isinstance(paid.value, Decimal)

@@ -55,7 +55,7 @@ def test_other_brackets_stay_as_they_are() -> None:
     assert without_control_tokens(text) == text
 
 
-def test_a_model_without_a_template_goes_on_after_the_beginning_of_its_answer() -> None:
+def test_a_model_without_a_template_continues_after_the_beginning_of_its_answer() -> None:
     assert plain_prompt((("system", "s"), ("user", "u"), ("assistant", "a"))) == "s\n\nu\n\na"
     assert plain_prompt((("user", "u"),)) == "u\n\n"
 

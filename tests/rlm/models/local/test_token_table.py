@@ -109,7 +109,7 @@ def test_a_table_that_is_kept_is_the_one_that_was_made(tmp_path: Path, own_home:
         lambda content: b"\xff\n[]\n[]\n",
     ],
 )
-def test_a_damaged_file_is_made_again(tmp_path: Path, own_home: Path, no_making: Any, damage: Any) -> None:
+def test_a_damaged_file_is_written_again(tmp_path: Path, own_home: Path, no_making: Any, damage: Any) -> None:
     read = tokenizer(tmp_path / "model")
     made = token_table(read, [0])
     (file,) = (own_home / "tokens").iterdir()
@@ -157,7 +157,7 @@ def test_where_nothing_can_be_written_it_works_all_the_same(tmp_path: Path, own_
 
 
 @pytest.mark.weights
-def test_the_embedded_models_table_is_kept_and_the_same(mlx_lm: Any, no_making: Any) -> None:
+def test_the_embedded_models_table_is_cached_and_the_same(mlx_lm: Any, no_making: Any) -> None:
     loaded = mlx_lm.local._loaded
     no_making()
     again = loaded.tokenizer.grammars()

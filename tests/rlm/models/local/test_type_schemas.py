@@ -100,7 +100,7 @@ def test_types_that_nothing_can_be_done_for_are_refused_in_a_line(output_type: A
         byte_matcher(constraint_of(output_type))
 
 
-def test_a_set_in_a_schema_from_outside_is_held_as_a_list() -> None:
+def test_a_set_in_a_schema_from_outside_is_constrained_as_a_list() -> None:
     schema = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
     assert may_write(schema, "[1, 2]")
     assert not may_write(schema, '["a"]')
@@ -116,7 +116,7 @@ def test_adapters_hold_a_decimal_to_a_number_and_accept_it_as_text() -> None:
     assert target_of(Decimal).strict == {"type": "number"}
 
 
-def test_adapters_hold_a_set_and_read_one() -> None:
+def test_adapters_constrain_a_set_and_read_one() -> None:
     signature = dspy.Signature({"q": (str, dspy.InputField()), "tags": (set[str], dspy.OutputField())})
     target = target_of_signature(signature)
     text = json.dumps({"tags": ["a", "b", "a"]})

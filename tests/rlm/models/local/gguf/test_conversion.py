@@ -148,7 +148,7 @@ def test_another_file_of_the_same_name_is_another_model(tmp_path: Path, own_home
     assert as_mlx(source) != first
 
 
-def test_what_cannot_be_converted_is_said_and_leaves_nothing(tmp_path: Path, own_home: Path) -> None:
+def test_what_cannot_be_converted_raises_and_leaves_nothing(tmp_path: Path, own_home: Path) -> None:
     source = write_tiny(tmp_path / "odd.gguf", architecture="gemma3")
     with pytest.raises(WeightsError, match=r"'gemma3'; llama, qwen2 are converted for MLX. Run it with llama.cpp"):
         as_mlx(source)

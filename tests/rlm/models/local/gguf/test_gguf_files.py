@@ -24,7 +24,7 @@ def test_fields_and_tensors_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", [0, 3, 20, 200, 2000, -1])
-def test_a_file_that_is_cut_off_is_said_to_be(tmp_path: Path, part: int) -> None:
+def test_a_file_that_is_cut_off_is_recognised(tmp_path: Path, part: int) -> None:
     whole = write_tiny(tmp_path / "tiny.gguf").read_bytes()
     path = tmp_path / "cut.gguf"
     path.write_bytes(whole[:part])
@@ -46,7 +46,7 @@ def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
         examine(path)
 
 
-def test_what_a_model_is_can_be_told_without_loading_it(tmp_path: Path) -> None:
+def test_what_a_model_is_is_known_without_loading_it(tmp_path: Path) -> None:
     facts = examine(write_tiny(tmp_path / "tiny.gguf"))
     assert (facts.format, facts.architecture, facts.context) == ("GGUF Q4_1", "llama", 128)
     assert facts.not_for_mlx is None
