@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from .json_values import Path, pointer
-from .signatures.problems import Problem
+from .signatures import Problem
 
 MAX_DIGITS = 24
 """Digits before the point that constrained decoding allows. A number that has so many was cut off there."""

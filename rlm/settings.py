@@ -1,4 +1,4 @@
-"""What is configured once for the process: `rlm.configure(...)`. Plain values; nothing here imports a model."""
+"""Process-wide settings: `rlm.configure(...)`. Plain values; no model is imported here."""
 
 from __future__ import annotations
 
@@ -14,28 +14,30 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings that hold now."""
+    """The settings in effect."""
 
     two_step_extraction_lm: Any = None
-    """The model that makes typed values out of the main model's words."""
+    """The model that extracts typed values from the text of the main model."""
 
     two_step_extraction_adapter: Any = None
-    """The dspy adapter of that model; None is dspy's JSONAdapter."""
+    """The dspy adapter of the extraction model; None is dspy's JSONAdapter."""
 
     two_step_extraction_request_defaults: Mapping[str, Any] = field(
         default_factory=lambda: MappingProxyType({"temperature": 0})
     )
-    """What each request to that model is made with."""
+    """Options of each request to the extraction model."""
 
 
-_NAMES = frozenset(one.name for one in dataclasses.fields(Settings))
+_NAMES = frozenset(field.name for field in dataclasses.fields(Settings))
 _lock = threading.Lock()
 _configured = Settings()
-_here: contextvars.ContextVar[Mapping[str, Any]] = contextvars.ContextVar("rlm_settings", default=MappingProxyType({}))
+_overrides: contextvars.ContextVar[Mapping[str, Any]] = contextvars.ContextVar(
+    "rlm_settings", default=MappingProxyType({})
+)
 
 
 def configure(**values: Any) -> None:
-    """Set something for the whole process, all threads included. What is not named stays as it is."""
+    """Set settings for the whole process, all threads included. Others keep their values."""
     global _configured
     _check(values)
     with _lock:
@@ -44,22 +46,22 @@ def configure(**values: Any) -> None:
 
 @contextlib.contextmanager
 def context(**values: Any) -> Iterator[None]:
-    """Set something for what is called inside the block, and for nothing else: one run, one task."""
+    """Set settings within a block: for one run, one task."""
     _check(values)
-    token = _here.set({**_here.get(), **values})
+    token = _overrides.set({**_overrides.get(), **values})
     try:
         yield
     finally:
-        _here.reset(token)
+        _overrides.reset(token)
 
 
 def current() -> Settings:
-    """The settings that hold here: the block's before the process's."""
-    return dataclasses.replace(_configured, **_here.get())
+    """Return the settings in effect here: those of the innermost block come first."""
+    return dataclasses.replace(_configured, **_overrides.get())
 
 
 def reset() -> None:
-    """Forget everything that was configured."""
+    """Restore the defaults."""
     global _configured
     with _lock:
         _configured = Settings()
@@ -68,4 +70,4 @@ def reset() -> None:
 def _check(values: Mapping[str, Any]) -> None:
     unknown = sorted(set(values) - _NAMES)
     if unknown:
-        raise TypeError(f"there is no setting {', '.join(unknown)}; there are: {', '.join(sorted(_NAMES))}")
+        raise TypeError(f"there is no setting {', '.join(unknown)}; the settings are {', '.join(sorted(_NAMES))}")

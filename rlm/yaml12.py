@@ -1,8 +1,7 @@
-"""YAML as this project reads it: the core schema of YAML 1.2, which is what editors check with.
+"""YAML with the core schema of version 1.2, as editors check it: `no` and `2026-11-16` are text.
 
-`no` is text, and so is `2026-11-16`. No tags beyond the plain ones, no aliases (so no document that grows when it is
-read), no key twice. `compose` gives the nodes with their places, for files whose mistakes are pointed at; `load` gives
-the values.
+Tags beyond the plain ones, aliases (no document grows while it is read) and duplicate keys are errors. `compose`
+returns nodes with their places, for messages about mistakes in a file; `load` returns values.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _PLAIN = ("str", "null", "bool", "int", "float")
 
 
 class YamlError(RlmError, ValueError):
-    """A text that cannot be read; line and column are counted from 1."""
+    """A text is not YAML as read here; line and column count from 1."""
 
     def __init__(self, message: str, line: int, column: int) -> None:
         super().__init__(f"line {line}, column {column}: {message}")
@@ -34,13 +33,13 @@ class YamlError(RlmError, ValueError):
 
 
 def load(text: str) -> Any:
-    """The values in a text. Raises `YamlError`."""
+    """Return the value of a text. Raise `YamlError`."""
     node = compose(text)
     return None if node is None else _value(node)
 
 
 def compose(text: str) -> Any:
-    """The nodes of a text, or None if it is empty. Raises `YamlError`."""
+    """Return the root node of a text, or None if it is empty. Raise `YamlError`."""
     try:
         return _Loader(text).get_single_node()
     except yaml.MarkedYAMLError as error:
@@ -53,12 +52,12 @@ def compose(text: str) -> Any:
 
 
 def is_text(node: Any) -> bool:
-    """Whether a node is a text, as a key must be."""
+    """Return whether a node is text, as a key must be."""
     return isinstance(node, yaml.ScalarNode) and node.tag == f"{_TAG}str"
 
 
 def scalar(node: Any) -> Any:
-    """The value of a node that holds neither a list nor a mapping. Raises `YamlError`."""
+    """Return the value of a scalar node. Raise `YamlError`."""
     tag, text = node.tag.removeprefix(_TAG), node.value
     if tag not in _PLAIN:
         raise _at(node, f"tags such as {tag[:40]!r} are not read here; write the value without it")
@@ -81,17 +80,17 @@ def scalar(node: Any) -> Any:
 
 def _value(node: Any) -> Any:
     if isinstance(node, yaml.SequenceNode):
-        return [_value(one) for one in node.value]
+        return [_value(item) for item in node.value]
     if not isinstance(node, yaml.MappingNode):
         return scalar(node)
-    made: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     for key, value in node.value:
         if not is_text(key):
             raise _at(key, "a key is text; put it into quotes")
-        if key.value in made:
+        if key.value in mapping:
             raise _at(key, f"{key.value!r} is here already; keep one")
-        made[key.value] = _value(value)
-    return made
+        mapping[key.value] = _value(value)
+    return mapping
 
 
 def _at(node: Any, message: str) -> YamlError:
@@ -99,7 +98,7 @@ def _at(node: Any, message: str) -> YamlError:
 
 
 class _Resolver(BaseResolver):
-    """What plain words mean: the core schema of YAML 1.2."""
+    """The types of plain scalars in the core schema of YAML 1.2."""
 
 
 for _name, _pattern, _first in (
@@ -116,7 +115,7 @@ for _name, _pattern, _first in (
 
 
 class _Loader(Reader, Scanner, Parser, Composer, _Resolver):
-    """PyYAML up to the tree of nodes; nothing is constructed."""
+    """PyYAML up to the tree of nodes; no value is constructed."""
 
     def __init__(self, text: str) -> None:
         Reader.__init__(self, text)
@@ -142,15 +141,15 @@ class _Loader(Reader, Scanner, Parser, Composer, _Resolver):
 
 
 def _readable(error: yaml.MarkedYAMLError, text: str) -> tuple[str, Any]:
-    """PyYAML's words for the mistakes that are made most, with what to do about them; and where to look."""
+    """Return a message for a common mistake with its fix, or else PyYAML's message; and its place."""
     message, context = error.problem or error.context or "this is not YAML", error.context or ""
-    begun, mark = error.context_mark, error.problem_mark or error.context_mark
+    start, mark = error.context_mark, error.problem_mark or error.context_mark
     if "while scanning a quoted scalar" in context and "end of stream" in message:
-        return "a quote is opened here and never closed", begun
+        return "a quote is opened here and never closed", start
     if mark is None:
         return message, None
-    if context in ("while parsing a flow sequence", "while parsing a flow mapping") and begun is not None:
-        opened = f"the bracket opened in line {begun.line + 1}, column {begun.column + 1}"
+    if context in ("while parsing a flow sequence", "while parsing a flow mapping") and start is not None:
+        opened = f"the bracket opened in line {start.line + 1}, column {start.column + 1}"
         return f"{opened} is not closed, or a ',' is missing before this", mark
     if "mapping values are not allowed" in message:
         before = text.splitlines()[mark.line][: mark.column]
@@ -159,19 +158,19 @@ def _readable(error: yaml.MarkedYAMLError, text: str) -> tuple[str, Any]:
         return "a key does not fit here; check the indentation, and the ': ' of the line above", mark
     if "expected <block end>" in message and "scalar" in message:
         return "a text goes on after its end; check its quotes and its indentation", mark
-    for part, words in _WORDS:
+    for part, advice in _ADVICE:
         if part in message:
-            return words, mark
-    if found := re.fullmatch(r"found character '(.)' that cannot start any token", message):
-        return f"a text cannot begin with {found[1]}; put it into quotes", mark
-    if found := re.fullmatch(r"found unknown escape character '(.)'", message):
-        return f"\\{found[1]} means nothing in double quotes; use single quotes, or \\\\{found[1]}", mark
-    if found := re.fullmatch(r"expected the node content, but found '(.)'", message):
-        return f"a value is missing before {found[1]}", mark
+            return advice, mark
+    if match := re.fullmatch(r"found character '(.)' that cannot start any token", message):
+        return f"a text cannot begin with {match[1]}; put it into quotes", mark
+    if match := re.fullmatch(r"found unknown escape character '(.)'", message):
+        return f"\\{match[1]} means nothing in double quotes; use single quotes, or \\\\{match[1]}", mark
+    if match := re.fullmatch(r"expected the node content, but found '(.)'", message):
+        return f"a value is missing before {match[1]}", mark
     return message, mark
 
 
-_WORDS = (
+_ADVICE = (
     ("'\\t' that cannot start any token", "a tab; indent with spaces"),
     ("could not find expected ':'", "a key without ':'"),
     ("expected a single document", "a second document ('---'); a file holds one"),

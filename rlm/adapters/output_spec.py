@@ -100,7 +100,7 @@ class Target:
         return {self.fields[0]: value} if self.fields else value
 
 
-class _Accepted(fields.Schema):
+class _Accepted(fields.UntitledSchema):
     """Schemas of what is accepted: a set may be written with repeats, and is read as a set."""
 
     def set_schema(self, schema: Any) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class _Accepted(fields.Schema):
         return {key: part for key, part in super().frozenset_schema(schema).items() if key != "uniqueItems"}
 
 
-class _Strict(fields.Schema):
+class _Strict(fields.UntitledSchema):
     """Schemas for constrained models: a `Decimal` is a number there, and not any text as well."""
 
     def decimal_schema(self, schema: Any) -> dict[str, Any]:

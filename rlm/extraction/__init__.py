@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..signatures.problems import Problem
+from ..signatures import Problem
 from .errors import ExtractionError, MaxRetriesExceeded, ParseError, PatchError, SchemaError
 from .feedback import refusal, validate_json
 from .parsing.find_answer import parse

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..errors import RlmError
 
 if TYPE_CHECKING:
-    from ..signatures.problems import Problem
+    from ..signatures import Problem
     from .retry import Attempt, ExtractionMetrics
 
 ParseKind = Literal["no_json", "truncated", "invalid"]

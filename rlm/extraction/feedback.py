@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from ..json_values import preview
-from ..signatures.problems import Problem
+from ..signatures import Problem
 from ..text import cut_middle
 from .errors import ParseError
 from .parsing.find_answer import parse

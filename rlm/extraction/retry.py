@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from ..json_values import locate, pointer
 from ..runaway import runaway_problems
-from ..signatures.problems import Problem
+from ..signatures import Problem
 from . import feedback
 from .errors import MaxRetriesExceeded, ParseError, PatchError
 from .parsing import json_patch

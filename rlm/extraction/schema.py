@@ -16,7 +16,7 @@ import jsonschema_rs
 
 from .. import json_values
 from ..json_values import Path, pointer
-from ..signatures.problems import Problem
+from ..signatures import Problem
 from . import schema_descriptions
 from .errors import SchemaError
 

@@ -1,10 +1,9 @@
-"""Typed signatures: what goes into a task, what must come out of it, and what is wrong with values that do not fit."""
+"""Typed signatures: the inputs and outputs of a task, and the validation of their values."""
 
 from .fields import Field
 from .parser import REQUIRED, SignatureError
-from .problems import Problem
 from .signature import Signature
-from .validation import InvalidInputs, InvalidOutputs, InvalidValue
+from .validation import InvalidInputs, InvalidOutputs, InvalidValue, Problem
 
 __all__ = [
     "REQUIRED",

@@ -1,4 +1,4 @@
-"""The fields of a signature, and the pydantic types that are made of them."""
+"""The fields of a signature, and the pydantic models and adapters for them."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class Field:
 
     @property
     def required(self) -> bool:
-        """Whether a value has to be given. A nullable field that is left out is None."""
+        """Whether a value is required. A nullable field without a value is None."""
         return self.default is REQUIRED and not self.nullable
 
     @property
     def type_text(self) -> str:
-        """The type in words."""
+        """The type in words, for prompts and messages."""
         return type_names.describe(self.type)
 
     def default_value(self) -> Any:
-        """What the field holds when nothing was given; a copy, so that no two runs share it."""
+        """Return a copy of the value of a field that was not given: no two runs share one."""
         return None if self.default is REQUIRED else copy.deepcopy(self.default)
 
     def __str__(self) -> str:
@@ -54,16 +54,16 @@ class Field:
         return f"{line}: {self.description}" if self.description else line
 
 
-class Schema(GenerateJsonSchema):
-    """Schemas without a title for each field, which would only repeat its name in every prompt."""
+class UntitledSchema(GenerateJsonSchema):
+    """Generates schemas without a title for each field, which would repeat its name in every prompt."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
 
 def check_name(name: str) -> None:
-    """Raise if no field can have this name."""
+    """Raise `SignatureError` if no field can have this name."""
     if not name.isidentifier() or keyword.iskeyword(name):
         raise SignatureError(f"{name!r} cannot be a field: it is not a Python name")
     if name.startswith("_"):
@@ -72,54 +72,54 @@ def check_name(name: str) -> None:
         raise SignatureError(f"{name!r} cannot be a field: every pydantic model has an attribute of that name")
 
 
-class _Made(BaseModel):
-    """What models of fields have in common. Nothing can import them: a pickle holds the fields, too."""
+class _FieldsModel(BaseModel):
+    """Base of models that are created from fields. They cannot be imported, so a pickle contains the fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
-    __made_of__: ClassVar[tuple[str, str, tuple[Field, ...]]]
+    __source__: ClassVar[tuple[str, str, tuple[Field, ...]]]
 
     def __reduce__(self) -> Any:
-        return _empty, self.__made_of__, self.__getstate__()
+        return _new_instance, self.__source__, self.__getstate__()
 
 
-_models: WeakSet[type[_Made]] = WeakSet()
+_models: WeakSet[type[_FieldsModel]] = WeakSet()
 
 
 def make_model(name: str, description: str, fields: Iterable[Field]) -> type[BaseModel]:
-    """A pydantic model of fields: frozen, without other fields."""
+    """Return a frozen pydantic model of fields that refuses others."""
     fields = tuple(fields)
-    made: dict[str, Any] = {}
+    definitions: dict[str, Any] = {}
     for field in fields:
         default = ... if field.required else field.default_value()
-        made[field.name] = (field.type, pydantic.Field(default, description=field.description or None))
+        definitions[field.name] = (field.type, pydantic.Field(default, description=field.description or None))
     try:
         with allow_shadowing():
-            model = pydantic.create_model(name, __base__=_Made, __doc__=description or None, **made)
+            model = pydantic.create_model(name, __base__=_FieldsModel, __doc__=description or None, **definitions)
     except pydantic.PydanticUserError as error:
         raise SignatureError(f"{name}: a field has a type that JSON cannot carry: {error.message}") from error
-    model.__made_of__ = (name, description, fields)
+    model.__source__ = (name, description, fields)
     _models.add(model)
     return model
 
 
-def _empty(*made_of: Any) -> BaseModel:
-    """An instance of a model of these fields, for `pickle`; of the one that is there already, if there is one."""
-    same = next((model for model in list(_models) if model.__made_of__ == made_of), None)
-    model = same or make_model(*made_of)
+def _new_instance(*source: Any) -> BaseModel:
+    """Return an empty instance of the model of these fields, for `pickle`; an existing model is used again."""
+    existing = next((model for model in list(_models) if model.__source__ == source), None)
+    model = existing or make_model(*source)
     return model.__new__(model)
 
 
 @contextlib.contextmanager
 def allow_shadowing() -> Iterator[None]:
-    """A field may be called `json` or `copy`: the deprecated methods of those names are of no use here."""
+    """Allow fields named `json` or `copy`, which shadow deprecated methods of pydantic models."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Field name .* shadows an attribute", category=UserWarning)
         yield
 
 
 def make_adapter(kind: Any) -> TypeAdapter[Any]:
-    """What checks values of a type. A class that pydantic does not know accepts its instances."""
+    """Return an adapter that validates values of a type. A class unknown to pydantic accepts its instances."""
     try:
         return TypeAdapter(kind, config=ConfigDict(arbitrary_types_allowed=True))
-    except pydantic.PydanticUserError:  # the type brings its own configuration
+    except pydantic.PydanticUserError:  # the type has its own configuration
         return TypeAdapter(kind)

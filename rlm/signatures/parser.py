@@ -1,6 +1,6 @@
-"""Signatures written as text, `"doc: str, question -> answer: int"`, read without dspy and without evaluating anything.
+"""The parser of signatures in text form, `"doc: str, question -> answer: int"`.
 
-The text may come from a model (`rlm_query`), so it is bounded in length and depth, parsed with `ast` and never run.
+The text may come from a model (`rlm_query`): it is bounded in length and depth, parsed with `ast` and never evaluated.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PLAIN: dict[str, Any] = {
     "list": list[Any],
     "dict": dict[str, Any],
 }
-# How many parameters each takes; None is any number.
+# The number of parameters; None is any number.
 _GENERIC: dict[str, tuple[Any, int | None]] = {
     "list": (list, 1),
     "List": (list, 1),
@@ -47,7 +47,7 @@ _GENERIC: dict[str, tuple[Any, int | None]] = {
 
 
 class Missing(Enum):
-    """The type of `REQUIRED`; an enum, so that it stays one object when pickled."""
+    """The type of `REQUIRED`; an enum, so that it is the same object after unpickling."""
 
     REQUIRED = "required"
 
@@ -59,7 +59,7 @@ REQUIRED = Missing.REQUIRED
 
 
 class SignatureError(RlmError, ValueError):
-    """A signature that cannot be used: what is wrong, where, and what would be right."""
+    """A signature cannot be read; the message says what is wrong, where, and what would be right."""
 
     def __init__(self, message: str, text: str | None = None, position: int | None = None) -> None:
         self.text, self.position = text, position
@@ -76,7 +76,7 @@ class SignatureError(RlmError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ParsedField:
-    """One field as it was written."""
+    """One field as it was written, and its position in the text."""
 
     name: str
     type: Any
@@ -85,7 +85,7 @@ class ParsedField:
 
 
 def parse(text: str, types: Mapping[str, Any] | None = None) -> tuple[list[ParsedField], list[ParsedField]]:
-    """The inputs and outputs of a signature written as text; `types` are names that it may use besides the usual."""
+    """Return the inputs and outputs of a signature in text form; `types` are more names of types that it may use."""
     if len(text) > _MAX_CHARS:
         raise SignatureError(f"the signature has {len(text):,} characters; at most {_MAX_CHARS:,} are read")
     arrow = _find_arrow(text)
@@ -94,7 +94,7 @@ def parse(text: str, types: Mapping[str, Any] | None = None) -> tuple[list[Parse
 
 
 def _find_arrow(text: str) -> int:
-    """Where the one `->` outside of brackets and quotes is. Everything else is balanced when this returns."""
+    """Return the position of the only `->` outside of brackets and quotes, after checking that these are balanced."""
     arrow = -1
     opened: list[int] = []
     quote, quoted_at, at = "", 0, 0
@@ -153,15 +153,15 @@ def _side(text: str, start: int, end: int, known: Mapping[str, Any]) -> list[Par
     if len(tree.body) != 1 or arguments.kwarg or arguments.args or arguments.posonlyargs or arguments.vararg:
         raise SignatureError("only 'name: type' fields can stand here, without * or **", text, start)
     reader = _TypeReader(text, places, known)
-    found = []
+    fields = []
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
         annotation = reader.read(argument.annotation) if argument.annotation is not None else str
-        found.append(ParsedField(argument.arg, annotation, reader.constant(default), places.at(argument)))
-    return found
+        fields.append(ParsedField(argument.arg, annotation, reader.constant(default), places.at(argument)))
+    return fields
 
 
 class _Places:
-    """Positions in the signature's text of what `ast` found in one side of it."""
+    """Converts positions of `ast` in one side of a signature to positions in its text."""
 
     def __init__(self, text: str, start: int) -> None:
         self._text, self._start = text, start
@@ -172,7 +172,7 @@ class _Places:
         row = ("" if line > 1 else _HEADER) + lines[line - 1]
         # `ast` counts columns in bytes of UTF-8, a SyntaxError in characters.
         column = column if characters else len(row.encode()[:column].decode(errors="ignore"))
-        before = sum(len(one) + 1 for one in lines[: line - 1]) - (len(_HEADER) if line == 1 else 0)
+        before = sum(len(previous) + 1 for previous in lines[: line - 1]) - (len(_HEADER) if line == 1 else 0)
         return max(self._start, min(self._start + before + column, len(self._text)))
 
     def at(self, node: ast.expr | ast.arg) -> int:
@@ -180,7 +180,7 @@ class _Places:
 
 
 class _TypeReader:
-    """Types from syntax trees: names and subscripts that are known, and nothing else."""
+    """Reads types from syntax trees: known names and subscripts, and nothing else."""
 
     def __init__(self, text: str, places: _Places, known: Mapping[str, Any]) -> None:
         self._text, self._places, self._known = text, places, known
@@ -194,13 +194,13 @@ class _TypeReader:
             case ast.Constant(value=str()):
                 self._refuse(node, "a type is written without quotes")
             case ast.BinOp(op=ast.BitOr(), left=left, right=right):
-                return Union[self.read(left), self.read(right)]  # noqa: UP007  # made here, not written
+                return Union[self.read(left), self.read(right)]  # noqa: UP007  # built at run time
             case ast.Subscript(value=value, slice=inner):
                 return self._generic(node, _dotted(value) or "", inner)
         return self._refuse(node, "not a type")
 
     def constant(self, node: ast.expr | None) -> Any:
-        """A default, which can only be a literal."""
+        """Return the value of a default, which must be a literal."""
         if node is None:
             return REQUIRED
         try:
@@ -221,21 +221,21 @@ class _TypeReader:
         name = name.removeprefix("typing.")
         parameters = list(inner.elts) if isinstance(inner, ast.Tuple) else [inner]
         if name == "Literal":
-            return Literal[tuple(self._literal(one) for one in parameters)]
+            return Literal[tuple(self._literal(item) for item in parameters)]
         if name not in _GENERIC:
             names = ", ".join([*_GENERIC, "Literal"])
             self._refuse(node, f"{name or 'this'!r} takes no [...]; what does: {names}")
-        made, count = _GENERIC[name]
+        generic, count = _GENERIC[name]
         if not parameters or (count is not None and len(parameters) != count):
             self._refuse(node, f"{name}[...] takes {count or 'some'} parameter(s), not {len(parameters)}")
-        if made is tuple and len(parameters) == 2 and _is_ellipsis(parameters[1]):
+        if generic is tuple and len(parameters) == 2 and _is_ellipsis(parameters[1]):
             return python_types.GenericAlias(tuple, (self.read(parameters[0]), ...))
-        read = tuple(self.read(one) for one in parameters)
-        if made is Optional:
-            return Optional[read[0]]  # noqa: UP045
-        if made is Union:
-            return Union[read]  # noqa: UP007
-        return python_types.GenericAlias(made, read)
+        types = tuple(self.read(item) for item in parameters)
+        if generic is Optional:
+            return Optional[types[0]]  # noqa: UP045
+        if generic is Union:
+            return Union[types]  # noqa: UP007
+        return python_types.GenericAlias(generic, types)
 
     def _literal(self, node: ast.expr) -> Any:
         value = self.constant(node)

@@ -1,6 +1,6 @@
-"""Signatures: the typed inputs and outputs of a task, and everything that follows from them. Plain data without dspy.
+"""Signatures: the typed inputs and outputs of a task, with their models, schemas and validation.
 
-A signature is read from a `dspy.Signature` class or from text (`text.py`). Only `to_dspy()` imports dspy.
+A signature is read from a `dspy.Signature` class or from text (`parser.py`). Only `to_dspy()` imports dspy.
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from ..json_values import pointer, preview_typed
-from .fields import Field, Schema, allow_shadowing, check_name, make_adapter, make_model
+from .fields import Field, UntitledSchema, allow_shadowing, check_name, make_adapter, make_model
 from .parser import REQUIRED, SignatureError, parse
-from .problems import Problem
-from .validation import InvalidInputs, InvalidOutputs, check, fits, plain
+from .validation import InvalidInputs, InvalidOutputs, Problem, check, fits, plain
 
-# `cached_property` takes no lock since Python 3.12, and two output models of one signature would not be the same type.
+# `cached_property` has no lock since Python 3.12, and two output models of one signature would be different types.
 _building = threading.RLock()
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Signature:
-    """What goes into a task and what must come out of it."""
+    """The inputs and outputs of a task, with its instructions."""
 
     name: str
     instructions: str
@@ -58,25 +57,25 @@ class Signature:
         types: Mapping[str, Any] | None = None,
         reserved: Collection[str] = (),
     ) -> Signature:
-        """The signature of a `dspy.Signature` class, of text, or of a signature; `reserved` names are refused."""
+        """Return the signature of a `dspy.Signature` class, of text or of a signature; `reserved` names are refused."""
         if isinstance(source, Signature):
-            made = source
+            signature = source
         elif isinstance(source, str):
-            made = _from_text(source, types)
+            signature = _from_text(source, types)
         elif _is_dspy(source):
-            made = _from_dspy(source)
+            signature = _from_dspy(source)
         else:
             raise SignatureError(
                 f"a signature is a dspy.Signature class or text such as 'doc: str -> title: str', not {source!r:.80}"
             )
         if instructions is not None or name is not None:
-            told = made.instructions if instructions is None else instructions
-            made = cls(name or made.name, told, made.inputs, made.outputs)
-        made.refuse_names(reserved)
-        return made
+            text = signature.instructions if instructions is None else instructions
+            signature = cls(name or signature.name, text, signature.inputs, signature.outputs)
+        signature.refuse_names(reserved)
+        return signature
 
     def refuse_names(self, reserved: Collection[str]) -> None:
-        """Raise if a field has a name that means something else in the REPL."""
+        """Raise `SignatureError` if a field has one of the names of the REPL."""
         taken = [field.name for field in (*self.inputs, *self.outputs) if field.name in reserved]
         if taken:
             raise SignatureError(
@@ -84,7 +83,7 @@ class Signature:
             )
 
     def to_dspy(self) -> Any:
-        """The `dspy.Signature` class: the one this was read from, or one made of the fields."""
+        """Return the `dspy.Signature` class: the one this was read from, or a new one of the same fields."""
         if self._dspy is not None:
             return self._dspy
         import dspy
@@ -94,7 +93,7 @@ class Signature:
         with allow_shadowing():
             return dspy.Signature(fields, self.instructions or None, self.name)
 
-    # What must come out ------------------------------------------------------------------------------------------
+    # Outputs -----------------------------------------------------------------------------------------------------
 
     @property
     def output_model(self) -> type[BaseModel]:
@@ -111,31 +110,31 @@ class Signature:
         return TypeAdapter(self.output_model)
 
     def output_schema(self) -> dict[str, Any]:
-        """The JSON schema of the outputs; nested models are in `$defs`."""
-        schema = self.output_model.model_json_schema(schema_generator=Schema)
+        """Return the JSON schema of the outputs; nested models are in `$defs`."""
+        schema = self.output_model.model_json_schema(schema_generator=UntitledSchema)
         schema.pop("description", None)
         return schema
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """Something that is made from this signature once, and kept with it under a name."""
+        """Return a value derived from this signature; it is computed once for each name."""
         with _building:
-            kept: dict[str, Any] = self.__dict__.setdefault("_kept", {})
-            if name not in kept:
-                kept[name] = make()
-            return kept[name]  # type: ignore[no-any-return]
+            cache: dict[str, Any] = self.__dict__.setdefault("_derived", {})
+            if name not in cache:
+                cache[name] = make()
+            return cache[name]  # type: ignore[no-any-return]
 
     def field_list(self, fields: Iterable[Field] | None = None) -> str:
-        """Fields for a prompt, one a line: name, type in words, description. The outputs unless told."""
+        """Return fields for a prompt, one a line: name, type in words, description. By default the outputs."""
         return "\n".join(str(field) for field in (self.outputs if fields is None else fields))
 
     def check_outputs(self, values: Mapping[str, Any] | BaseModel) -> BaseModel:
-        """The typed outputs, or `InvalidOutputs` with everything that is wrong."""
+        """Return the typed outputs. Raise `InvalidOutputs` with everything that is wrong."""
         values = dict(values) if isinstance(values, Mapping | BaseModel) else values
         given, problems = plain(values)
         if not problems:
-            made, found = self._checked(given)
-            if made is not None:
-                return made
+            outputs, found = self._checked(given)
+            if outputs is not None:
+                return outputs
             problems = self._named(found, self.outputs)
         raise InvalidOutputs(f"these are not the outputs of {self.name}:", problems)
 
@@ -143,7 +142,7 @@ class Signature:
         return check(self._output_adapter, given)
 
     def outputs_from_json(self, document: str | bytes | Mapping[str, Any]) -> BaseModel:
-        """The typed outputs from JSON, as text or already read."""
+        """Return the typed outputs from JSON, as text or parsed."""
         if isinstance(document, str | bytes):
             try:
                 document = json.loads(document)
@@ -153,39 +152,39 @@ class Signature:
         return self.check_outputs(document)  # type: ignore[arg-type]  # whatever it is, it is checked there
 
     def outputs_to_json(self, outputs: BaseModel) -> dict[str, Any]:
-        """The outputs as plain JSON values, from which `outputs_from_json` makes the same again."""
+        """Return the outputs as plain JSON values, which `outputs_from_json` reads."""
         return outputs.model_dump(mode="json", by_alias=True, round_trip=True)
 
-    # What goes in ------------------------------------------------------------------------------------------------
+    # Inputs ------------------------------------------------------------------------------------------------------
 
     @cached_property
     def _input_adapters(self) -> dict[str, TypeAdapter[Any]]:
         return {field.name: make_adapter(field.type) for field in self.inputs}
 
     def check_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The typed inputs with defaults filled in, or `InvalidInputs` that names each bad, missing and unknown one."""
+        """Return the typed inputs with defaults. Raise `InvalidInputs` with each invalid, missing and unknown one."""
         known = {field.name: field for field in self.inputs}
         unknown = [name for name in values if name not in known]
         problems = [
             Problem(pointer((name,)), "nothing (there is no such input)", preview_typed(values[name]))
             for name in unknown
         ]
-        made: dict[str, Any] = {}
+        inputs: dict[str, Any] = {}
         for name, field in known.items():
             if name in values:
-                made[name], found = self._check_input(field, values[name])
+                inputs[name], found = self._check_input(field, values[name])
                 problems += found
             elif field.required:
                 problems.append(Problem(pointer((name,)), field.type_text, "nothing"))
             else:
-                made[name] = field.default_value()
+                inputs[name] = field.default_value()
         if problems:
             listed = ", ".join(f"{field.name}: {field.type_text}" for field in self.inputs) or "none"
             raise InvalidInputs(f"{self.name} cannot run with these inputs (it takes {listed}):", problems)
-        return made
+        return inputs
 
     def takes(self, name: str, value: Any) -> bool:
-        """Whether there is an input of that name which `check_inputs` would let have this value."""
+        """Return whether `check_inputs` would accept this value for the input of this name."""
         adapter = self._input_adapters.get(name)
         if adapter is None:
             return False
@@ -197,42 +196,44 @@ class Signature:
             return not problems and fits(adapter, given)
 
     def plain_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The inputs, checked, as code is given them: JSON values, text and bytes. Raises `InvalidInputs`."""
-        made: dict[str, Any] = {}
+        """Return the inputs, validated, as code gets them: JSON values, text and bytes. Raise `InvalidInputs`."""
+        inputs: dict[str, Any] = {}
         problems: list[Problem] = []
         for name, value in self.check_inputs(values).items():
             try:
-                made[name] = value if isinstance(value, bytes) else to_jsonable_python(value)
+                inputs[name] = value if isinstance(value, bytes) else to_jsonable_python(value)
             except (ValueError, RecursionError):
                 problems.append(
                     Problem(pointer((name,)), "text, bytes, or a value that JSON can carry", preview_typed(value))
                 )
         if problems:
             raise InvalidInputs(f"{self.name} cannot run with these inputs:", problems)
-        return made
+        return inputs
 
     def _check_input(self, field: Field, value: Any) -> tuple[Any, list[Problem]]:
         adapter = self._input_adapters[field.name]
         try:
             return adapter.validate_python(value, strict=True), []
         except pydantic.ValidationError:
-            pass  # not the very type, but it may be its JSON form: a date as text, a model as a dict
+            pass  # it may have the JSON form of the type: a date as text, a model as a dict
         given, problems = plain(value, (field.name,))
         if problems:
             return None, [Problem(pointer((field.name,)), field.type_text, preview_typed(value))]
-        made, found = check(adapter, given, (field.name,))
-        return made, self._named(found, (field,))
+        typed, found = check(adapter, given, (field.name,))
+        return typed, self._named(found, (field,))
 
     def _named(self, problems: Iterable[Problem], fields: Iterable[Field]) -> list[Problem]:
-        """Problems with a whole field say what the field is, in words."""
+        """Return the problems; those of whole fields have the type of the field in words."""
         words = {pointer((field.name,)): field.type_text for field in fields}
         return [
-            Problem(one.path, words[one.path], one.got) if one.path in words and not one.message else one
-            for one in problems
+            Problem(problem.path, words[problem.path], problem.got)
+            if problem.path in words and not problem.message
+            else problem
+            for problem in problems
         ]
 
     def __getstate__(self) -> dict[str, Any]:
-        # Models made here have no importable name, so they are made again where the signature arrives.
+        # Models created here cannot be imported, so they are created again where the signature is unpickled.
         return {
             key: value for key, value in self.__dict__.items() if key in ("name", "instructions", "inputs", "outputs")
         }
@@ -243,25 +244,25 @@ class Signature:
 
 def _from_text(text: str, types: Mapping[str, Any] | None) -> Signature:
     sides = parse(text, types)
-    inputs, outputs = (tuple(Field(one.name, one.type, "", one.default) for one in side) for side in sides)
+    inputs, outputs = (tuple(Field(field.name, field.type, "", field.default) for field in side) for side in sides)
     seen: set[str] = set()
-    for one in (*sides[0], *sides[1]):
+    for field in (*sides[0], *sides[1]):
         try:
-            check_name(one.name)
-            if one.name in seen:
-                raise SignatureError(f"{one.name!r} is a field already")
+            check_name(field.name)
+            if field.name in seen:
+                raise SignatureError(f"{field.name!r} is a field already")
         except SignatureError as error:
-            raise SignatureError(str(error), text, one.position) from None
-        seen.add(one.name)
+            raise SignatureError(str(error), text, field.position) from None
+        seen.add(field.name)
     if not outputs:
         raise SignatureError("no outputs after '->'", text, len(text))
     given, asked = (", ".join(f"`{field.name}`" for field in side) for side in (inputs, outputs))
-    told = f"Given {given}, produce {asked}." if given else f"Produce {asked}."
-    return Signature("Task", told, inputs, outputs)
+    instructions = f"Given {given}, produce {asked}." if given else f"Produce {asked}."
+    return Signature("Task", instructions, inputs, outputs)
 
 
 def _is_dspy(source: Any) -> bool:
-    # By its shape: asking dspy would import it.
+    # By its attributes: `isinstance` would import dspy.
     return isinstance(source, type) and all(
         hasattr(source, name) for name in ("input_fields", "output_fields", "instructions", "model_fields")
     )
@@ -279,7 +280,7 @@ def _field(name: str, info: Any) -> Field:
     description = str(extra.get("desc") or info.description or "")
     kind = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
     default = REQUIRED if info.is_required() else info.get_default(call_default_factory=True)
-    # dspy writes `${name}` where nobody described the field.
+    # dspy sets `${name}` where a field has no description.
     return Field(name, kind, "" if description == f"${{{name}}}" else description, default)
 
 

@@ -1,4 +1,4 @@
-"""Types in words: as a person or a model reads them in a list of fields."""
+"""Types in words, for the list of fields in prompts and messages."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _WORDS: dict[Any, str] = {
 }
 _BOUNDS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "multiple_of": "a multiple of", "pattern": "matching"}
 _BOUNDS |= {"min_length": "length >=", "max_length": "length <="}
-_DEPTH = 3  # of nested models that are spelled out; the schema has the rest
+_DEPTH = 3  # nested models deeper than this appear by name; the schema has their fields
 
 
 def describe(kind: Any, *, depth: int = _DEPTH) -> str:
-    """A type as words: `int`, `one of "a", "b"`, `list of Person {name: str, age: int or null}`."""
+    """Return a type in words: `int`, `one of "a", "b"`, `list of Person {name: str, age: int or null}`."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
         bounds = _bounds(inner[1:])
         return describe(inner[0], depth=depth) + (f" ({', '.join(bounds)})" if bounds else "")
     if origin is Union or origin is types.UnionType:
-        return " or ".join(dict.fromkeys(describe(one, depth=depth) for one in inner))
+        return " or ".join(dict.fromkeys(describe(item, depth=depth) for item in inner))
     if origin is Literal:
-        return _one_of([one.value if isinstance(one, enum.Enum) else one for one in inner])
+        return _one_of([item.value if isinstance(item, enum.Enum) else item for item in inner])
     if inner and isinstance(origin, type):
         return _container(origin, inner, depth)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return _one_of([one.value for one in kind])
+        return _one_of([item.value for item in kind])
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return _model(kind, depth)
     return _word(kind)
@@ -50,24 +50,24 @@ def _word(kind: Any) -> str:
 
 
 def accepts_null(kind: Any) -> bool:
-    """Whether None is a value of the type."""
+    """Return whether None is a value of the type."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return accepts_null(inner[0])
     if origin is Union or origin is types.UnionType:
-        return any(accepts_null(one) for one in inner)
+        return any(accepts_null(item) for item in inner)
     if origin is Literal:
         return None in inner
     return kind in (Any, object, None, type(None))
 
 
 def _one_of(values: list[Any]) -> str:
-    words = [json.dumps(one, ensure_ascii=False, default=str) for one in values]
+    words = [json.dumps(value, ensure_ascii=False, default=str) for value in values]
     return f"one of {', '.join(words)}" if len(words) > 1 else f"always {words[0]}"
 
 
 def _container(origin: type, inner: tuple[Any, ...], depth: int) -> str:
-    words = ["..." if one is ... else describe(one, depth=depth) for one in inner]
+    words = ["..." if item is ... else describe(item, depth=depth) for item in inner]
     if issubclass(origin, dict) and len(words) == 2:
         return f"dict from {words[0]} to {words[1]}"
     if issubclass(origin, tuple) and inner[-1] is not ...:
@@ -93,7 +93,7 @@ def _annotated(kind: Any, metadata: list[Any]) -> Any:
 def _bounds(metadata: tuple[Any, ...]) -> list[str]:
     return [
         f"{word} {value}"
-        for one in metadata
+        for constraint in metadata
         for name, word in _BOUNDS.items()
-        if (value := getattr(one, name, None)) is not None
+        if (value := getattr(constraint, name, None)) is not None
     ]

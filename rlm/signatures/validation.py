@@ -1,7 +1,7 @@
-"""Checking values against types, with every problem found at once: its place, what was expected and what came.
+"""Validation of values against types: every problem at once, with its place, what was expected and what came.
 
-Values are read as JSON is: a date is a string, a model an object. Nothing is converted that would hide a mistake: `"5"`
-is not an int and `1` is not a bool. A whole float is an int (JSON Schema says so, and `total / 2` makes them).
+Values are read as JSON: a date is a string, a model an object. No conversion hides a mistake: `"5"` is no int and `1`
+no bool. A whole float is an int, as in JSON Schema, because `total / 2` makes them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -18,35 +19,54 @@ from pydantic_core import ErrorDetails, PydanticSerializationError, to_jsonable_
 
 from ..errors import RlmError
 from ..json_values import MAX_DEPTH, Path, locate, pointer, preview, preview_typed
-from .problems import Problem
 
 T = TypeVar("T")
 
 _ISO = re.compile(r"\s*\d{4}-\d{2}-\d{2}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_EXACT = 2**53  # beyond this a float no longer says which whole number was meant
+_EXACT = 2**53  # beyond this a float does not determine a whole number
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a value, in the same words for inputs, outputs, SUBMIT and the retry loop."""
+
+    path: str
+    """A JSON pointer into the value: `/people/0/age`; empty for the whole value."""
+
+    expected: str = ""
+    got: str = ""
+    message: str = ""
+    """What is wrong, if `expected` and `got` do not say it."""
+
+    rule: Path = field(default=(), repr=False, compare=False)
+    """The path of the violated rule in a JSON schema."""
+
+    def __str__(self) -> str:
+        place = f"At path '{self.path}'" if self.path else "At path '/' (the whole value)"
+        return f"{place}: {self.message or f'expected {self.expected}, got {self.got}'}"
 
 
 class InvalidValue(RlmError, ValueError):
-    """Values that do not fit a signature, with all that is wrong with them."""
+    """Values that do not fit a signature; `problems` lists everything that is wrong."""
 
-    def __init__(self, what: str, problems: Sequence[Problem]) -> None:
+    def __init__(self, summary: str, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join([what, *(f"- {one}" for one in self.problems)]))
+        super().__init__("\n".join([summary, *(f"- {problem}" for problem in self.problems)]))
 
 
 class InvalidInputs(InvalidValue):
-    """Inputs that a run cannot start with."""
+    """A run cannot start with these inputs."""
 
 
 class InvalidOutputs(InvalidValue):
-    """Outputs that a run cannot end with."""
+    """A run cannot end with these outputs."""
 
 
 def plain(value: Any, path: Path = ()) -> tuple[Any, list[Problem]]:
-    """A value as JSON would carry it (models, dataclasses, dates and sets included), and what JSON cannot carry."""
+    """Return a value as JSON carries it (also models, dataclasses, dates, sets), and what of it JSON cannot carry."""
     if len(path) > MAX_DEPTH:
-        return None, [Problem(pointer(path[:5]), f"a value nested at most {MAX_DEPTH} deep", "one that goes on")]
+        return None, [Problem(pointer(path[:5]), f"a value nested at most {MAX_DEPTH} deep", "a deeper one")]
     kind = type(value)
     if value is None or kind is bool or kind is int:
         return value, []
@@ -61,44 +81,44 @@ def plain(value: Any, path: Path = ()) -> tuple[Any, list[Problem]]:
     if kind is dict:
         return _plain_dict(value, path)
     if kind is list or kind is tuple:
-        parts = [plain(one, (*path, index)) for index, one in enumerate(value)]
+        parts = [plain(item, (*path, index)) for index, item in enumerate(value)]
         return [part for part, _ in parts], [problem for _, found in parts for problem in found]
     try:
-        made = to_jsonable_python(value, round_trip=True)
+        converted = to_jsonable_python(value, round_trip=True)
     except (PydanticSerializationError, ValueError, RecursionError):
         return None, [Problem(pointer(path), "a value that JSON can carry", preview_typed(value))]
-    # What came of it is plain, but a NaN may still be inside, and a subclass of `str` is handed through as it is.
-    return plain(str(made) if isinstance(made, str) else made, path)
+    # There may still be a NaN inside, and a subclass of `str` is returned as it is.
+    return plain(str(converted) if isinstance(converted, str) else converted, path)
 
 
 def _plain_dict(value: dict[Any, Any], path: Path) -> tuple[dict[str, Any], list[Problem]]:
     problems: list[Problem] = []
-    made: dict[str, Any] = {}
-    for key, inner in value.items():
+    plain_values: dict[str, Any] = {}
+    for key, item in value.items():
         name = key if type(key) is str else str(to_jsonable_python(key, fallback=str))
-        made[name], found = plain(inner, (*path, name))
+        plain_values[name], found = plain(item, (*path, name))
         problems += found
-    return made, problems
+    return plain_values, problems
 
 
 def check(adapter: TypeAdapter[T], value: Any, path: Path = ()) -> tuple[T | None, list[Problem]]:
-    """The typed value of a plain one, or everything that is wrong with it."""
-    made: T | None
-    made, faults = _read(adapter, value)
-    problems = _problems(value, faults, path) if faults else _timestamps(made, value, path)
-    return (None if problems else made), problems
+    """Return the typed value of a plain one, or None and everything that is wrong with it."""
+    typed: T | None
+    typed, faults = _read(adapter, value)
+    problems = _problems(value, faults, path) if faults else _timestamps(typed, value, path)
+    return (None if problems else typed), problems
 
 
 def fits(adapter: TypeAdapter[Any], value: Any) -> bool:
-    """Whether `check` would find nothing wrong with a plain value; sooner known, as nothing is put into words."""
-    made, faults = _read(adapter, value)
-    return not faults and not _timestamps(made, value, ())
+    """Return whether `check` would find nothing wrong with a plain value; faster, because it writes no messages."""
+    typed, faults = _read(adapter, value)
+    return not faults and not _timestamps(typed, value, ())
 
 
 def _read(adapter: TypeAdapter[Any], value: Any) -> tuple[Any, list[ErrorDetails]]:
-    made, faults = _validate(adapter, value)
-    mended = _whole_floats(value, faults) if faults else None
-    return (made, faults) if mended is None else _validate(adapter, mended)
+    typed, faults = _validate(adapter, value)
+    converted = _whole_floats(value, faults) if faults else None
+    return (typed, faults) if converted is None else _validate(adapter, converted)
 
 
 def _validate(adapter: TypeAdapter[Any], value: Any) -> tuple[Any, list[ErrorDetails]]:
@@ -108,54 +128,53 @@ def _validate(adapter: TypeAdapter[Any], value: Any) -> tuple[Any, list[ErrorDet
         return None, error.errors(include_url=False, include_context=False)
 
 
-def _timestamps(made: Any, value: Any, path: Path) -> list[Problem]:
-    """Dates that pydantic took from a number written as text: `"2020"` is not 33 minutes past midnight in 1970."""
-    if isinstance(made, datetime.date) and isinstance(value, str):
+def _timestamps(typed: Any, value: Any, path: Path) -> list[Problem]:
+    """Return a problem for each date that pydantic read from a number in text: `"2020"` is no second of 1970."""
+    if isinstance(typed, datetime.date) and isinstance(value, str):
         if _ISO.match(value):
             return []
         return [Problem(pointer(path), "a date and time in ISO 8601, YYYY-MM-DD first", preview_typed(value))]
     pairs: list[tuple[str | int, Any]] = []
-    if isinstance(made, BaseModel):
-        pairs = list(made)  # a model iterates over its fields
-    elif isinstance(made, dict) and isinstance(value, dict) and len(made) == len(value):
-        pairs = list(zip(value, made.values(), strict=True))
-    elif isinstance(made, list | tuple):
-        pairs = list(enumerate(made))
-    found = []
-    for step, inner in pairs:
-        there = step in value if isinstance(value, dict) else isinstance(value, list)
-        found += _timestamps(inner, value[step], (*path, step)) if there else []
-    return found
+    if isinstance(typed, BaseModel):
+        pairs = list(typed)  # a model iterates over its fields
+    elif isinstance(typed, dict) and isinstance(value, dict) and len(typed) == len(value):
+        pairs = list(zip(value, typed.values(), strict=True))
+    elif isinstance(typed, list | tuple):
+        pairs = list(enumerate(typed))
+    problems = []
+    for step, item in pairs:
+        present = step in value if isinstance(value, dict) else isinstance(value, list)
+        problems += _timestamps(item, value[step], (*path, step)) if present else []
+    return problems
 
 
 def _problems(value: Any, faults: Sequence[ErrorDetails], path: Path) -> list[Problem]:
-    """One problem for each place; what the branches of a union wanted is put together."""
+    """Return one problem for each place; the expectations of the branches of a union are joined."""
     found: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
     for fault in faults:
-        where, got = _locate(value, fault)
-        came = "nothing" if fault["type"] == "missing" else preview_typed(got)
-        wanted, said = found.setdefault((pointer(path + where), came), ([], []))
-        words = _expected(fault)
-        if words is None:
-            # A rule in words of its own, such as a validator's: "n is below ten".
+        place, part = _locate(value, fault)
+        got = "nothing" if fault["type"] == "missing" else preview_typed(part)
+        alternatives, messages = found.setdefault((pointer(path + place), got), ([], []))
+        expected = _expected(fault)
+        if expected is None:
+            # A message of its own, such as a validator's: "n is below ten".
             text = fault["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
-            said.append(f"{text} (got {came.rpartition(' (')[0] or came})")
-        elif words not in wanted:
-            wanted.append(words)
-    return [_problem(where, came, *words) for (where, came), words in found.items()]
+            messages.append(f"{text} (got {got.rpartition(' (')[0] or got})")
+        elif expected not in alternatives:
+            alternatives.append(expected)
+    return [_problem(place, got, *texts) for (place, got), texts in found.items()]
 
 
-def _problem(where: str, came: str, wanted: list[str], said: list[str]) -> Problem:
-    expected = " or ".join(wanted)
-    if not said:
-        return Problem(where, expected, came)
-    return Problem(
-        where, expected, came, "; or ".join([*dict.fromkeys(said), *([f"expected {expected}"] * bool(wanted))])
-    )
+def _problem(place: str, got: str, alternatives: list[str], messages: list[str]) -> Problem:
+    expected = " or ".join(alternatives)
+    if not messages:
+        return Problem(place, expected, got)
+    unique = [*dict.fromkeys(messages), *([f"expected {expected}"] * bool(alternatives))]
+    return Problem(place, expected, got, "; or ".join(unique))
 
 
 def _expected(fault: ErrorDetails) -> str | None:
-    """What was expected, as words that follow "expected"; None where the fault says it otherwise."""
+    """Return the text that follows "expected"; None if the message of the fault has another form."""
     match fault["type"]:
         case "missing":
             return "a value"
@@ -163,8 +182,8 @@ def _expected(fault: ErrorDetails) -> str | None:
             return "nothing (there is no such field)"
         case "needs_python_object":
             return "an instance of its class"
-    words = fault["msg"].removeprefix("Input should be ")
-    return words if words != fault["msg"] else None
+    text = fault["msg"].removeprefix("Input should be ")
+    return text if text != fault["msg"] else None
 
 
 def _locate(value: Any, fault: ErrorDetails) -> tuple[Path, Any]:
@@ -173,20 +192,20 @@ def _locate(value: Any, fault: ErrorDetails) -> tuple[Path, Any]:
 
 
 def _whole_floats(value: Any, faults: Sequence[ErrorDetails]) -> Any:
-    """The value with ints where a whole float stood in an int's place; None where there is nothing to mend."""
+    """Return the value with ints for whole floats where ints were expected; None if there are none."""
     places = []
     for fault in faults:
-        where, got = _locate(value, fault)
-        if fault["type"] == "int_type" and isinstance(got, float) and got.is_integer() and abs(got) < _EXACT:
-            places.append(where)
+        place, part = _locate(value, fault)
+        if fault["type"] == "int_type" and isinstance(part, float) and part.is_integer() and abs(part) < _EXACT:
+            places.append(place)
     if not places:
         return None
-    made = json.loads(json.dumps(value))
-    for where in places:
-        if not where:
+    converted = json.loads(json.dumps(value))
+    for place in places:
+        if not place:
             return int(value)
-        holder = made
-        for step in where[:-1]:
-            holder = holder[step]
-        holder[where[-1]] = int(holder[where[-1]])
-    return made
+        container = converted
+        for step in place[:-1]:
+            container = container[step]
+        container[place[-1]] = int(container[place[-1]])
+    return converted

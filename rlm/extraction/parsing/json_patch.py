@@ -11,7 +11,7 @@ from typing import Any
 
 from ... import json_values
 from ...errors import RlmError
-from ...signatures.problems import Problem
+from ...signatures import Problem
 from ..errors import ParseError, PatchError
 from ..schema import Schema
 from .find_answer import parse

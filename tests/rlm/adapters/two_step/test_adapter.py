@@ -234,7 +234,7 @@ def test_the_extraction_can_be_constrained() -> None:
 
 
 def test_an_unknown_setting_is_refused() -> None:
-    with pytest.raises(TypeError, match="there is no setting two_step_lm; there are: two_step_extraction_adapter"):
+    with pytest.raises(TypeError, match="no setting two_step_lm; the settings are two_step_extraction_adapter"):
         rlm.configure(two_step_lm=None)
 
 
