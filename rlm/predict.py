@@ -176,13 +176,13 @@ class Predict(dspy.Module):  # type: ignore[misc]
         return self._prediction(await self.arun_with_fallback(**inputs))
 
     def _resumed(self, run_id: str) -> Run:
-        from .traces import find, past
+        from .traces import find, recorded_run
 
         run = find(run_id)
         if bool(run.beginning.get("loop_id")) is not (self._plans is not None):
             with_or_without = "with plans: give" if self._plans is None else "without plans: give no"
             raise ValueError(f"run {run.id} was made {with_or_without} `plans` to this Predict to go on with it")
-        return self._make_run(run.inputs(), past(run))
+        return self._make_run(run.inputs(), recorded_run(run))
 
     def _make_run(self, inputs: Mapping[str, Any], past: RecordedRun | None = None) -> Run:
         recorder = default_observer() if self._record else ignore

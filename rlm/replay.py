@@ -10,7 +10,7 @@ from .events import Event, Observer, ReplayDiffered, fan_out, ignore
 from .models.scripted import scripted_lm
 from .repl.config import RunConfig
 from .results import ExecutionResult
-from .traces import past
+from .traces import recorded_run
 
 if TYPE_CHECKING:
     from .tasks import Task
@@ -61,7 +61,7 @@ async def replay(run: RunRecord, task: Task, *, observe: Observer = ignore) -> R
         if isinstance(event, ReplayDiffered):
             differences.append(OutputDifference(event.iteration, event.recorded, event.now))
 
-    before, result = past(run), run.result() or {}
+    before, result = recorded_run(run), run.result() or {}
     # A run of a plan had a share of its task's budget.
     limits = {name: limit for name, limit in (run.beginning.get("trigger") or {}).items() if limit is not None}
     extracted = [prompt.reply for prompt in run.prompts() if prompt.role == "extraction" and prompt.reply is not None]

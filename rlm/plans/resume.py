@@ -18,14 +18,14 @@ def loop_of(run_id: str) -> str:
 
 def begun(run_id: str) -> dict[str, RecordedRun]:
     """What is on record of the plans that a loop has run so far, by `plan_id`; of several runs, the longest."""
-    from ..traces import past
+    from ..traces import recorded_run
 
     found: dict[str, RecordedRun] = {}
     for run in _runs(run_id):
         for child in run.children:
             plan = (child.beginning.get("task") or {}).get("plan") or {}
             if (plan_id := plan.get("plan_id")) is not None:
-                made = past(child)
+                made = recorded_run(child)
                 if plan_id not in found or len(made.iterations) > len(found[plan_id].iterations):
                     found[plan_id] = made
     return found

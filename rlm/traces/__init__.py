@@ -9,14 +9,14 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .resume import past
+from .resume import recorded_run
 from .runs import RunRecord, Runs, UnknownRun, find, load
 from .writer import TraceWriter
 
 if TYPE_CHECKING:
     from .notebook_view import plots
 
-__all__ = ["RunRecord", "Runs", "TraceWriter", "UnknownRun", "find", "load", "past", "plots"]
+__all__ = ["RunRecord", "Runs", "TraceWriter", "UnknownRun", "find", "load", "plots", "recorded_run"]
 
 
 def __getattr__(name: str) -> Any:

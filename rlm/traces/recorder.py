@@ -1,4 +1,4 @@
-"""One open trace file: turns events into rows. It is used by one thread, the writer's."""
+"""The conversion of events to rows of one open database. Only the thread of the writer uses it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import blobs
 from .encoding import encode, to_json
 from .inputs import encode_inputs
 from .paths import create_database, databases
-from .run_index import Progress, parent_of, update_row
+from .run_index import RunIndex, parent_of, update_row
 from .schema import upgrade
 from .writer_lock import lock_database
 
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from ..events import Event
 
 MAX_BYTES = 256 << 20
-"""A file that is larger is not taken up again; a new one is begun."""
+"""A database that is larger is not reused; a new one is created."""
 
-_CANDIDATES = 8
-_BEGINNINGS = 20
-_LOCK_S = 0.1
+_MAX_CANDIDATES = 8
+_MAX_NEW = 20
+_LOCK_TIMEOUT_S = 0.1
 _EVENT = "INSERT INTO events (run, sequence, parent, kind, time, meta) VALUES (?, ?, ?, ?, ?, ?)"
 
 OnConnect = Callable[[sqlite3.Connection], None]
 
 
 class Recorder:
-    """Writes events to one database. Opening takes up a file that nobody writes any more, or begins a new one."""
+    """Writes events to one database: a recent one without a writer, or a new one."""
 
     def __init__(self, folder: Path, on_connect: OnConnect | None = None) -> None:
         self.path, self.lock, self._connection = _open(folder, on_connect)
-        self._runs: dict[str, Progress] = {}
+        self._runs: dict[str, RunIndex] = {}
         self._redactor = Redactor()
 
     def write(self, events: Iterable[Event]) -> None:
-        """Write events in one transaction: all of them, or none."""
+        """Write events in one transaction."""
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
         rows = [self._row(event) for event in events]
@@ -55,53 +55,52 @@ class Recorder:
         connection.execute("COMMIT")
 
     def full(self) -> bool:
-        """Whether it is time for another file: this one is large, and no run is being written to it."""
+        """Return whether to continue in another database: this one is large, and has no unfinished run."""
         return not self._runs and self.path.stat().st_size > MAX_BYTES
 
     def close(self) -> None:
-        """Close the file and give up its lock."""
+        """Close the database and release its lock."""
         with contextlib.suppress(sqlite3.Error):
             self._connection.close()
         self.lock.release()
 
     def _row(self, event: Event) -> tuple[int, int, int | None, str, float, str]:
-        when = event.time
         if isinstance(event, RunStarted):
             self._redactor = Redactor()  # the environment may have changed since
-        run = self._runs.get(event.run_id) or self._begin(event, when)
+        run = self._runs.get(event.run_id) or self._add_run(event)
         run.sequence += 1
         try:
-            data = self._outline(event)
+            data = self._encode(event)
         except (TypeError, ValueError, RecursionError) as error:
             data = {"not_kept": f"{type(error).__name__}: {error}"[:200]}
         parent = parent_of(run, event)
         update_row(run, event, self._redactor.text)
-        return run.number, run.sequence, parent, event.kind, when, to_json(data)
+        return run.number, run.sequence, parent, event.kind, event.time, to_json(data)
 
-    def _outline(self, event: Event) -> dict[str, Any]:
+    def _encode(self, event: Event) -> dict[str, Any]:
         if not isinstance(event, RunStarted):
-            return encode(event.data, self._redactor, self._put)
+            return encode(event.data, self._redactor, self._store)
         data = event.data
         inputs = data.pop("inputs")
         return {
-            **encode(data, self._redactor, self._put),
-            "inputs": encode_inputs(inputs, self._redactor, self._put),
+            **encode(data, self._redactor, self._store),
+            "inputs": encode_inputs(inputs, self._redactor, self._store),
         }
 
-    def _put(self, value: str | bytes) -> str:
+    def _store(self, value: str | bytes) -> str:
         return blobs.store(self._connection, value)
 
-    def _begin(self, event: Event, when: float) -> Progress:
-        made = self._connection.execute(
+    def _add_run(self, event: Event) -> RunIndex:
+        row = self._connection.execute(
             "INSERT INTO runs (id, name, started, seen) VALUES (?, '', ?, ?) "
             "ON CONFLICT (id) DO UPDATE SET ended = NULL, ending = NULL RETURNING number, events",
-            (event.run_id, when, when),
+            (event.run_id, event.time, event.time),
         )
-        number, events = made.fetchone()
-        run = self._runs[event.run_id] = Progress(number, sequence=events)
+        number, events = row.fetchone()
+        run = self._runs[event.run_id] = RunIndex(number, sequence=events)
         return run
 
-    def _update(self, run: Progress) -> None:
+    def _update(self, run: RunIndex) -> None:
         columns = ", ".join(f"{name} = ?" for name in run.row)
         values = [*run.row.values(), run.number]
         self._connection.execute(f"UPDATE runs SET {columns} WHERE number = ?", values)
@@ -109,15 +108,15 @@ class Recorder:
 
 
 def _open(folder: Path, on_connect: OnConnect | None) -> tuple[Path, FileLock, sqlite3.Connection]:
-    for path in databases(folder)[:_CANDIDATES]:
-        # A database that is damaged, or of a later version, is left as it is, and another one is tried.
+    for path in databases(folder)[:_MAX_CANDIDATES]:
+        # A damaged database, or one of a later version, is left as it is.
         with contextlib.suppress(Exception):
             if path.stat().st_size <= MAX_BYTES and (lock := lock_database(path)) is not None:
                 return path, lock, _connect(path, lock, on_connect)
-    for _ in range(_BEGINNINGS):
+    for _ in range(_MAX_NEW):
         path = create_database(folder)
-        # Another process may take the new file first. A reader that looks for a live writer locks it for a moment, too.
-        if (lock := lock_database(path, timeout=_LOCK_S)) is not None:
+        # Another process may lock the new database first; a reader that looks for a live writer locks it briefly, too.
+        if (lock := lock_database(path, timeout=_LOCK_TIMEOUT_S)) is not None:
             return path, lock, _connect(path, lock, on_connect)
     raise OSError(f"{folder}: no new database could be locked")
 
@@ -131,8 +130,8 @@ def _connect(path: Path, lock: FileLock, on_connect: OnConnect | None) -> sqlite
 
 
 def connect(path: Path, on_connect: OnConnect | None = None) -> sqlite3.Connection:
-    """Open a database for writing, at the present version. Whoever calls this holds its lock."""
-    address = f"{path.absolute().as_uri()}?mode=rw"  # never create it: it may just have been removed
+    """Open a database for writing, and upgrade it to the current version. The caller holds its lock."""
+    address = f"{path.absolute().as_uri()}?mode=rw"  # never create it: it may have been removed meanwhile
     connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=5.0, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -141,7 +140,7 @@ def connect(path: Path, on_connect: OnConnect | None = None) -> sqlite3.Connecti
         if on_connect is not None:
             on_connect(connection)
         upgrade(connection)
-        # Whoever wrote these is gone: they will not go on.
+        # The writers of these runs have ended.
         connection.execute("UPDATE runs SET ending = 'unfinished' WHERE ended IS NULL AND ending IS NULL")
     except BaseException:
         connection.close()

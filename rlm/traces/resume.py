@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from .runs import RunRecord
 
 
-def past(run: RunRecord, iterations: int | None = None) -> RecordedRun:
+def recorded_run(run: RunRecord, iterations: int | None = None) -> RecordedRun:
     """Return the iterations of a run. An unfinished one has the host calls that were answered.
 
     With `iterations`, return only that many, and the usage up to there.
     """
     if iterations is not None:
-        whole = past(run)
+        whole = recorded_run(run)
         return whole if iterations >= len(whole.iterations) else _first(run, whole, iterations)
     replayable: list[RecordedIteration] = []
     for iteration in run.iterations:

@@ -31,8 +31,8 @@ Scrub = Callable[[str], str]
 
 
 @dataclass(slots=True)
-class Progress:
-    """What has to be known of a run while it is recorded."""
+class RunIndex:
+    """The open events of a run, by which later events find their parents, and the columns of its row."""
 
     number: int
     sequence: int = 0
@@ -42,13 +42,13 @@ class Progress:
     asked: dict[int, int] = field(default_factory=dict)
     calls: dict[int | None, int] = field(default_factory=dict)
     row: dict[str, Any] = field(default_factory=dict)
-    """Columns of its row; written once a batch."""
+    """The columns of its row that are set so far; written once in each batch."""
 
     changed: bool = False
 
 
-def parent_of(run: Progress, event: Event) -> int | None:
-    """Return the event that this one happened under, and remember the events that others happen under."""
+def parent_of(run: RunIndex, event: Event) -> int | None:
+    """Return the sequence number of the enclosing event, and register events that enclose others."""
     here = run.sequence
     match event:
         case RunStarted() | RunEnded():
@@ -79,8 +79,8 @@ def parent_of(run: Progress, event: Event) -> int | None:
             return run.trigger or run.iteration
 
 
-def update_row(run: Progress, event: Event, scrub: Scrub) -> None:
-    """Keep the columns of the run's row up to date. `scrub` replaces secrets in a text."""
+def update_row(run: RunIndex, event: Event, scrub: Scrub) -> None:
+    """Update the columns of the run's row. `scrub` replaces secrets in a text."""
     row = run.row
     row["seen"], row["events"], run.changed = event.time, run.sequence, True
     match event:
@@ -95,7 +95,7 @@ def update_row(run: Progress, event: Event, scrub: Scrub) -> None:
             row["model"] = scrub(event.models.main)
         case IterationStarted():
             row["iterations"] = event.iteration
-        case ModelAnswered(past=False):  # an answer from the record of an earlier run is not paid for again
+        case ModelAnswered(past=False):  # a replayed reply costs nothing
             _count_model_call(row, event)
         case BudgetUsed():
             _update(row, event, ("iterations", "llm_calls", "tokens", "cost_usd", "seconds"))
@@ -107,6 +107,8 @@ def update_row(run: Progress, event: Event, scrub: Scrub) -> None:
             reason = getattr(result, "reason", None)
             row["reason"] = None if reason is None else _head(scrub(str(reason)))
             row["confidence"] = result.confidence
+            # A run with plans has no iterations itself: its result has those of the accepted plan.
+            row["iterations"] = max(row.get("iterations", 0), result.iterations)
             row["answer"] = None if isinstance(result, Failed) else answer_text(result.outputs_to_dict(), scrub)
             _update(row, result.usage, ("llm_calls", "cost_usd", "seconds", "tokens"))
         case _:
@@ -137,7 +139,7 @@ def _head(text: str) -> str:
 
 
 def _task(task: Mapping[str, Any] | None) -> str | None:
-    """Return the file that a run was started from, or the plan that it carries out."""
+    """Return the task file of a run, or the name of the plan that it executes."""
     if not task:
         return None
     if task.get("path"):

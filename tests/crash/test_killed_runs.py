@@ -13,7 +13,7 @@ import pytest
 
 import sandbox
 from rlm.results import Submitted
-from rlm.traces import TraceWriter, load, past
+from rlm.traces import TraceWriter, load, recorded_run
 from tests.support import killed_processes
 
 pytestmark = pytest.mark.kills
@@ -37,7 +37,7 @@ def test_a_killed_run_goes_on_from_its_trace(tmp_path: Path, pool: sandbox.Pool,
     child.stdout.close()
 
     (run,) = load(home)
-    before = past(run)
+    before = recorded_run(run)
     answered = {(call.name, call.arguments) for one in before.iterations for call in one.calls}
     made = log.read_text().splitlines()
     with TraceWriter(home) as writer:

@@ -89,7 +89,7 @@ def test_a_killed_run_is_read_up_to_where_it_was_killed(harbour: Harbour) -> Non
     assert run.result() is None
     assert [one.code is None or 'gate("killed")' in one.code for one in run.iterations] == [False, True]
     assert [call.name for call in run.calls] == ["llm_query", "llm_query", "gate"]
-    past = rlm.traces.past(run)
+    past = rlm.traces.recorded_run(run)
     assert (past.run_id, len(past.iterations)) == (run.id, 2)
 
 

@@ -24,7 +24,7 @@ def command(ctx: click.Context, /, run_id: str, at: int, **options: Any) -> None
     Example:
       rlm fork 3f2a --at 3 --model openai/gpt-5
     """
-    from ...traces import past
+    from ...traces import recorded_run
     from ..console import answer_only
     from ..formatting import count
     from ..recorded_tasks import recorded_task, repeatable_run
@@ -32,7 +32,7 @@ def command(ctx: click.Context, /, run_id: str, at: int, **options: Any) -> None
 
     with answer_only() as output:
         run = repeatable_run(run_id)
-        before = past(run, iterations=at)
+        before = recorded_run(run, iterations=at)
         if len(before.iterations) < at:
             raise click.UsageError(
                 f"run {run.id} has {count(len(before.iterations), 'iteration')}; --at {at} is past its end"

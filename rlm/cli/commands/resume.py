@@ -35,9 +35,9 @@ def command(ctx: click.Context, /, run_id: str, **options: Any) -> None:
     with answer_only() as output:
         run = resumable_run(run_id)
         task = recorded_task(run, options)
-        from ...traces import past
+        from ...traces import recorded_run
 
-        before = past(run)
+        before = recorded_run(run)
         iterations = f"after {count(len(before.iterations), 'recorded iteration')}"
         click.echo(f"Run {run.id} continues {'with its plans' if task.plans is not None else iterations}.", err=True)
         code = run_and_show(task, output, options, before)

@@ -56,7 +56,7 @@ def test_exploring_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "/minutes" in evidence
     assert "{'Ingrid': 95}" in shown(cells, "iteration.variables.added")
     assert shown(cells, "plots.cost(run)").count('"role": "extraction"') == 2
-    assert "1 iterations" in shown(cells, "run.prompts()")
+    assert "[1 iteration, " in shown(cells, "run.prompts()")
     assert "submitted ship='Ingrid' minutes=95 after 1 model call" in shown(cells, "more.resume(")
 
 

@@ -15,7 +15,7 @@ import sandbox
 from rlm.models.scripted import scripted_lm
 from rlm.repl.config import RunConfig
 from rlm.signatures import Signature
-from rlm.traces import RunRecord, TraceWriter, UnknownRun, load, past
+from rlm.traces import RunRecord, TraceWriter, UnknownRun, load, recorded_run
 from tests.support.events import make_event
 from tests.support.replies import cell
 from tests.support.trace_scripts import DOC, SHORT
@@ -113,7 +113,7 @@ def test_child_runs_are_a_tree(record: Record) -> None:
 
 def test_the_past_of_a_run_is_what_another_needs_to_go_on(record: Record) -> None:
     run = record(_SUBMITS, doc=DOC)
-    before = past(run)
+    before = recorded_run(run)
     assert before.run_id == run.id
     assert [one.reply for one in before.iterations] == _SUBMITS
     assert [one.output for one in before.iterations[:3]] == ["3000", "yes", ""]
@@ -141,7 +141,7 @@ def test_the_past_of_an_unfinished_run_ends_with_what_was_answered(tmp_path: Pat
         for kind, data in told:
             writer(make_event(kind, name, data))
     run = load(tmp_path).run(name)
-    before = past(run)
+    before = recorded_run(run)
     (one,) = before.iterations
     assert (one.reply, one.output) == ("first", None)
     assert [(call.answer, call.error) for call in one.calls] == [({"a": 1}, None), (None, "KeyError: 2")]
@@ -209,10 +209,10 @@ def test_a_run_that_goes_on_counts_what_it_asks_itself(tmp_path: Path, pool: san
     steps = [cell(f"x = {number}\nprint(x)") for number in range(3)]
     broken = drive(steps)  # the script ends, and the run with it
     assert (broken.ending, broken.iterations_used) == ("failed", 4)
-    resumed = drive([cell("SUBMIT(n=x)")], past=past(broken))
+    resumed = drive([cell("SUBMIT(n=x)")], past=recorded_run(broken))
     assert (resumed.ending, resumed.resumed_from, resumed.answer) == ("submitted", broken.id, "n: 2")
     assert resumed.own_model_calls == 1
     assert resumed.tokens == broken.tokens + resumed.own_tokens_in + resumed.own_tokens_out
-    assert [one.reply for one in past(resumed).iterations] == [*steps, cell("SUBMIT(n=x)")]
-    assert [one.output for one in past(resumed, 2).iterations] == ["0", "1"]
-    assert past(resumed, 2).usage.tokens == past(broken).usage.tokens
+    assert [one.reply for one in recorded_run(resumed).iterations] == [*steps, cell("SUBMIT(n=x)")]
+    assert [one.output for one in recorded_run(resumed, 2).iterations] == ["0", "1"]
+    assert recorded_run(resumed, 2).usage.tokens == recorded_run(broken).usage.tokens

@@ -192,6 +192,14 @@ def test_a_run_is_running_while_its_writer_is_alive_and_unfinished_afterwards(tm
     assert run.reload().ending == "unfinished"
 
 
+def test_a_run_without_iterations_of_its_own_has_those_of_its_result(writer: TraceWriter, tmp_path: Path) -> None:
+    """As a run with plans has: the accepted plan is executed by a child run."""
+    writer(_start())
+    writer(_end(result={"outputs": {"n": 1}, "iterations": 3}))
+    assert writer.flush(30)
+    assert load(tmp_path)[0].iterations_used == 3
+
+
 def test_an_interrupted_run_is_unfinished_at_once(writer: TraceWriter, tmp_path: Path) -> None:
     writer(_start())
     writer(make_event("run_interrupted", "a" * 12, {}))

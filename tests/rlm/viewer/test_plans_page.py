@@ -110,6 +110,8 @@ async def test_the_answer_of_a_run_with_plans_leads_to_the_run_that_submitted_it
     await page.click("tr[data-field=answer] a.evidence.submitted")
     await expect(page.locator("pre.code .py-repl")).to_have_text("SUBMIT")
     assert page.url.endswith(f"#/run/{result.plan['run_id']}/1")
+    await page.goto(plans_address)
+    await expect(page.locator(f"[data-id='{result.run_id}'] .iterations")).to_have_text("1")
 
 
 async def test_evidence_of_a_run_with_plans_leads_to_the_run_that_has_it(
