@@ -13,18 +13,17 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
+from . import scratch as scratch_directories
 from .errors import KernelStartError
 from .isolation import seatbelt
 from .isolation.confinement import Confinement, default_read_only
 from .launch import Exit, KernelProcess, Setup, environment, module_path
 from .limits import Limits
-from .scratch import exceeds, remove
 
 _BOOT = "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from sandbox.direct import main; main()"
 
@@ -48,6 +47,7 @@ class DirectLauncher:
 
     def __init__(self) -> None:
         self._read_only = default_read_only()
+        scratch_directories.sweep()
 
     def spawn(
         self,
@@ -57,7 +57,8 @@ class DirectLauncher:
         calls: socket.socket | None,
     ) -> KernelProcess:
         """Start a kernel that serves these listening sockets."""
-        scratch = tempfile.mkdtemp(prefix="rlm-scratch-")
+        place = scratch_directories.make()
+        scratch = place.path
         errors, errors_end = os.pipe()
         descriptors = [one.fileno() for one in listeners.values()]
         descriptors += [calls.fileno()] if calls is not None else []
@@ -86,13 +87,13 @@ class DirectLauncher:
             )
         except OSError as error:
             os.close(errors)
-            remove(scratch)
+            place.remove()
             raise KernelStartError(f"the kernel did not start: {error}") from error
         finally:
             os.close(errors_end)
         exit_news: Future[Exit] = Future()
         threading.Thread(
-            target=_wait, args=(process, scratch, setup.limits, exit_news), daemon=True, name="rlm-kernel-exit"
+            target=_wait, args=(process, place, setup.limits, exit_news), daemon=True, name="rlm-kernel-exit"
         ).start()
         return DirectKernel(process.pid, scratch, errors, exit_news)
 
@@ -100,14 +101,16 @@ class DirectLauncher:
         """Nothing to end: kernels belong to those who hold them."""
 
 
-def _wait(process: subprocess.Popen[bytes], scratch: str, limits: Limits, exit_news: Future[Exit]) -> None:
+def _wait(
+    process: subprocess.Popen[bytes], place: scratch_directories.Scratch, limits: Limits, exit_news: Future[Exit]
+) -> None:
     too_much = None
     while process.poll() is None:
-        if too_much is None and (too_much := exceeds(scratch, limits)):
+        if too_much is None and (too_much := scratch_directories.exceeds(place.path, limits)):
             os.killpg(process.pid, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0.1)
-    remove(scratch)
+    place.remove()
     exit_news.set_result(Exit(process.returncode, too_much=too_much))
 
 

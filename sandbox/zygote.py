@@ -24,6 +24,7 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 import traceback
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
@@ -36,6 +37,7 @@ from .limits import Limits
 PRIVATE_SCRATCH = "/box"
 _MAX_ORDER = 1 << 20
 _WATCH_SECONDS = 0.1
+_SWEEP_SECONDS = 5.0
 _WARMUPS = 10  # after eight calls the interpreter has specialised a function
 # What model-written code imports most; a module that is not installed is passed over.
 _PRELOAD = (
@@ -49,7 +51,7 @@ _PRELOAD = (
 class _Child:
     limits: Limits
     cgroup: cgroups.Cgroup | None = None
-    scratch: str | None = None
+    scratch: scratch.Scratch | None = None
     too_much: str | None = None
     """What was too much in the scratch directory, for which the kernel was ended."""
 
@@ -94,9 +96,11 @@ class _Zygote:
 
         Without a private root a scratch directory is an ordinary one, and no system call is refused when it is full.
         """
-        watched = [(pid, child) for pid, child in self._children.items() if child.scratch is not None]
-        for pid, child in watched:
-            if child.too_much is None and (problem := scratch.exceeds(str(child.scratch), child.limits)):
+        watched = [
+            (pid, child, child.scratch.path) for pid, child in self._children.items() if child.scratch is not None
+        ]
+        for pid, child, directory in watched:
+            if child.too_much is None and (problem := scratch.exceeds(directory, child.limits)):
                 child.too_much = problem
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -124,10 +128,10 @@ class _Zygote:
         confinement = Confinement.from_json(order["confinement"])
         child = _Child(confinement.limits)
         if "namespaces" not in confinement.layers:
-            child.scratch = tempfile.mkdtemp(prefix="rlm-scratch-")
+            child.scratch = scratch.make()
             if "user" in confinement.layers and confinement.uid is not None and os.geteuid() == 0:
-                os.chown(child.scratch, confinement.uid, confinement.uid)
-            confinement = replace(confinement, scratch=child.scratch)
+                os.chown(child.scratch.path, confinement.uid, confinement.uid)
+            confinement = replace(confinement, scratch=child.scratch.path)
         if "cgroup" in confinement.layers:
             limits = confinement.limits
             memory = limits.memory_bytes + limits.file_bytes
@@ -139,7 +143,8 @@ class _Zygote:
             raise
         self._children[pid] = child
         cpu = child.cgroup.cpu_file if child.cgroup is not None else None
-        return {"pid": pid, "scratch": child.scratch, "cpu": str(cpu) if cpu is not None else None}
+        directory = child.scratch.path if child.scratch is not None else None
+        return {"pid": pid, "scratch": directory, "cpu": str(cpu) if cpu is not None else None}
 
     def _fork(self, confinement: Confinement, order: dict[str, Any], given: list[int], child: _Child) -> int:
         gate, gate_end = os.pipe()
@@ -210,7 +215,36 @@ class _Zygote:
         if child.cgroup is not None:
             child.cgroup.remove()
         if child.scratch is not None:
-            scratch.remove(child.scratch)
+            child.scratch.remove()
+
+
+def _leave_sweeper(control: socket.socket) -> int:
+    """Start a process that outlives this one, if only to clean up. Return a descriptor that tells it that we live.
+
+    The system ends kernels with their parent, but a program that another thread than the first has started loses that
+    signal, and nobody else removes control groups and directories when this process and its host are killed together.
+    """
+    alive, alive_end = os.pipe()
+    owner = os.getpid()
+    if os.fork():
+        os.close(alive)
+        return alive_end
+    try:
+        control.close()
+        os.setsid()
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        _close_all_but({alive})
+        os.read(alive, 1)
+        end = time.monotonic() + _SWEEP_SECONDS
+        while True:
+            cgroups.remove_all_of(owner)
+            scratch.sweep(owner)
+            if not cgroups.left_by(owner) or time.monotonic() > end:
+                break
+            time.sleep(0.02)
+    finally:
+        os._exit(0)
 
 
 def become_kernel(confinement: Confinement, order: dict[str, Any], given: list[int]) -> NoReturn:
@@ -277,6 +311,8 @@ def main() -> None:
     # Not `die_with_parent`: to the system the parent is the thread that started us, and threads end. The control socket
     # tells when the host is gone.
     privileges.adopt_orphans()
+    alive = _leave_sweeper(control)
+    scratch.sweep()
     loaded = _preload(options.get("preload", []))
     prepare()
     gc.collect()
@@ -288,3 +324,4 @@ def main() -> None:
         zygote.serve()
     finally:
         zygote.end()
+        os.close(alive)

@@ -24,6 +24,7 @@ import contextlib
 import errno
 import functools
 import os
+import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,8 +128,11 @@ def left_by(owner: int) -> list[Path]:
 
 
 def remove_all_of(owner: int) -> None:
-    """Remove the groups that a fork server has left behind that was killed."""
+    """End what runs in the groups that a fork server has left behind that was killed, and remove them."""
     for group in left_by(owner):
+        for pid in _read(group / "cgroup.procs").split():
+            with contextlib.suppress(OSError):
+                os.kill(int(pid), signal.SIGKILL)
         with contextlib.suppress(OSError):
             group.rmdir()
 

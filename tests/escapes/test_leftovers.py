@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import secrets
+import shutil
 import signal
+import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -228,3 +234,63 @@ def test_a_session_outlives_the_thread_that_opened_it(fresh_host, variant):
     other = Box(fresh_host, variant.tier)
     other.run("import time; time.sleep(0.5)")
     assert box.run("2 + 2").value == "4"
+
+
+_EXEC = {
+    "from-the-first-thread": "os.execv('/bin/sleep', ['sleep', '600'])",
+    "from-another-thread": (
+        "import threading\nthreading.Thread(target=os.execv, args=('/bin/sleep', ['sleep', '600'])).start()\n"
+        "threading.Event().wait()"
+    ),
+}
+
+
+@pytest.mark.parametrize("way", _EXEC)
+def test_after_the_host_and_the_fork_server_are_killed_together(fresh_host, variant, way):
+    """A program that another thread than the first has started is not ended by the system with its parent."""
+    box = Box(fresh_host, variant.tier)
+    box.run("open('file', 'w').write('x')")
+    zygote = fresh_host.ask("zygote")
+    scratches = _scratches([box.pid])
+    assert bool(scratches) == (variant.tier == "landlock")
+    box.start(
+        "import os, time\nfor number in range(256):\n"
+        "    try:\n        os.set_inheritable(number, True)  # the host must not see it hang up\n"
+        f"    except OSError:\n        pass\ntry:\n{indent(_EXEC[way], '    ')}\nexcept OSError:\n    time.sleep(60)"
+    )
+    time.sleep(0.5)
+    left = [box.pid, zygote, *children(zygote)]
+    os.kill(zygote, signal.SIGSTOP)  # so that neither sees the other's end
+    fresh_host.kill()
+    end(zygote)
+    assert eventually(lambda: not any(runs(pid) for pid in left)), "a process is left"
+    assert eventually(lambda: not any(path.exists() for path in scratches)), "scratch directories are left"
+    assert eventually(lambda: not _groups(zygote), 3), "control groups are left"
+
+
+def test_what_nobody_could_remove_is_removed_by_the_next_fork_server(fresh_host, variant):
+    """Everything was killed at once, as when a machine loses its power: only files are left."""
+    if variant.tier != "landlock":
+        pytest.skip("the scratch directory of this tier is no directory of the host's")
+    place = Path(tempfile.gettempdir())
+    old, new, other = (place / f"rlm-scratch-1-{secrets.token_hex(4)}" for _ in range(3))
+    for directory in (old, new, other):
+        directory.mkdir(0o700)
+        (directory / "file").write_text("x")
+        os.chown(directory, fresh_host.uid, fresh_host.uid) if os.geteuid() == 0 else None
+    for directory in (old, other):
+        os.utime(directory, (time.time() - 600,) * 2)
+    holder = os.open(other, os.O_RDONLY)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    try:
+        box = Box(fresh_host, variant.tier)
+        assert eventually(lambda: not old.exists())
+        assert new.exists(), "somebody may be about to use it"
+        assert other.exists(), "somebody uses it"
+        mine = _scratches([box.pid])
+        assert mine
+        assert all(path.exists() for path in mine)
+    finally:
+        os.close(holder)
+        for directory in (new, other):
+            shutil.rmtree(directory)
