@@ -29,11 +29,10 @@ from rich.table import Table
 
 import sandbox
 from rlm.budgets import FallbackTrigger
+from rlm.calibration import features_of
 from rlm.calibration.dataset import Answer, answers_of
-from rlm.calibration.features import features_of
-from rlm.calibration.metrics import Measures, ece, risk_at, risk_coverage
+from rlm.calibration.metrics import Measures, ScoredLevel, by_calibrator, by_formula, ece, risk_at, risk_coverage
 from rlm.calibration.plot import svg
-from rlm.calibration.scored import Level, by_calibrator, by_formula
 from rlm.calibration.select import calibrate
 from rlm.calibration.threshold import NoRule
 from rlm.models.scripted import ScriptedEngine
@@ -110,7 +109,7 @@ def report(console: Console, answers: list[Answer], seed: int, plot: Path | None
             continue
         assert rule is not None
         taken = [
-            right for p, right in zip(after.answers.scores, after.answers.rights, strict=True) if p >= rule.threshold
+            right for p, right in zip(after.answers.scores, after.answers.correct, strict=True) if p >= rule.threshold
         ]
         wrong = taken.count(False) / len(taken) if taken else 0.0
         met.append(wrong <= error)
@@ -121,9 +120,9 @@ def report(console: Console, answers: list[Answer], seed: int, plot: Path | None
     return all(met)
 
 
-def _table(console: Console, title: str, before: Level, after: Level) -> bool:
+def _table(console: Console, title: str, before: ScoredLevel, after: ScoredLevel) -> bool:
     table = Table("", *("ECE", "Brier", "AUROC"), *(f"error at {share:.0%}" for share in (0.25, 0.5, 0.75, 1)),
-                  title=f"{title}: {len(after.scores)}, {sum(after.rights) / len(after.rights):.1%} right",
+                  title=f"{title}: {len(after.scores)}, {sum(after.correct) / len(after.correct):.1%} right",
                   title_justify="left", box=box.SIMPLE)  # fmt: skip
     table.add_row("simulation: formula", *(f"{one:.3f}" for one in SIMULATED_FORMULA.values()))
     table.add_row("here: formula", *_cells(before))
@@ -137,14 +136,14 @@ def _table(console: Console, title: str, before: Level, after: Level) -> bool:
     return all(met)
 
 
-def _by_chance(level: Level) -> float:
+def _by_chance(level: ScoredLevel) -> float:
     """The ECE that these probabilities would show if they were exactly right: so few answers are never even."""
     dice = random.Random(1)
     return statistics.fmean(ece(level.scores, [dice.random() < p for p in level.scores]) for _ in range(100))
 
 
-def _cells(level: Level) -> list[str]:
-    one, curve = level.measures(), risk_coverage(level.scores, level.rights)
+def _cells(level: ScoredLevel) -> list[str]:
+    one, curve = level.measures(), risk_coverage(level.scores, level.correct)
     risks = [f"{risk_at(curve, share):.3f}" for share in (0.25, 0.5, 0.75, 1.0)]
     return [f"{one.ece:.3f}", f"{one.brier:.3f}", f"{one.auroc:.3f}", *risks]
 

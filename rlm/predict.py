@@ -17,7 +17,8 @@ from dspy.adapters.base import Adapter
 import sandbox
 
 from .budgets import FallbackTrigger
-from .calibration.scorer import for_models, scorer_of
+from .calibration.calibrator import for_models
+from .calibration.io import scorer_of
 from .dspy_bridge import add_to_trace, is_predictor_observed
 from .errors import RlmError
 from .events import Observer, fan_out, ignore

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .calibration.scorer import for_models
+from .calibration.calibrator import for_models
 from .events import Observer, fan_out, ignore
 from .extraction.confidence import score
 from .models import policy

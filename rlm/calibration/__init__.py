@@ -1,4 +1,6 @@
-"""How likely an extracted answer is right: learnt from runs whose right answers are known. See docs/confidence.md.
+"""Calibration of confidence: the probability that an extracted answer is correct, fitted on runs with known answers.
+
+See docs/confidence.md.
 
 calibrator = rlm.calibration.load("calibrator.json")
 rlm.Predict("doc -> answer: int", confidence=calibrator.accepting(0.1))
@@ -6,11 +8,10 @@ rlm.Predict("doc -> answer: int", confidence=calibrator.accepting(0.1))
 
 from __future__ import annotations
 
+from ..extraction.evidence.features import FEATURES
 from .calibrator import Calibrator
-from .dataset import Answer, answers_of
-from .features import FEATURES, features_of
-from .io import CalibratorError, load, save
-from .scorer import scorer_of
+from .dataset import Answer, answers_of, features_of
+from .io import CalibratorError, load, save, scorer_of
 from .select import Report, TooLittle, calibrate
 from .threshold import NoRule, Rule
 

@@ -1,23 +1,23 @@
-"""A calibrator: from the evidence for each field to the probability that it is right, and that all of them are.
+"""A calibrator: from the evidence for each field to the probability that it is correct, and that all fields are.
 
-It is a scorer, as `Predict(confidence=...)` takes one. Using it needs nothing but arithmetic.
+A calibrator is a scorer, as `Predict(confidence=...)` takes one. Applying it needs nothing but arithmetic.
 """
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from ..extraction.confidence import Judgement
+from ..extraction.confidence import Judgement, Scorer
+from ..extraction.evidence.features import FORMULA
 from ..extraction.evidence.find import Findings
-from .features import FORMULA
-from .isotonic import Isotonic
-from .logistic import Logistic, logit, sigmoid
 from .threshold import Rule
 
-LEAST, MOST = 0.005, 0.995  # nothing that was learnt from some hundred answers is surer than this
+MIN_PROBABILITY, MAX_PROBABILITY = 0.005, 0.995
+"""A few hundred answers do not support a more extreme probability."""
 
 METHODS = ("isotonic", "logistic")
 Way = Literal["product", "least", "scaled"]
@@ -25,11 +25,43 @@ WAYS: tuple[Way, ...] = get_args(Way)
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """From the probabilities of the fields to that of the answer.
+class Isotonic:
+    """A rising curve from the score of the formula to a probability: linear between its points and flat outside."""
 
-    `product`: they are right or wrong independently. `least`: the weakest one decides. `scaled`: the product, with its
-    odds corrected by a line.
+    points: tuple[tuple[float, float], ...]
+    """Scores with their probabilities, both rising."""
+
+    def __call__(self, score: float) -> float:
+        """Return the probability for a score."""
+        after = bisect.bisect_left([x for x, _ in self.points], score)
+        if after == len(self.points):
+            return self.points[-1][1]
+        x, y = self.points[after]
+        if after == 0 or x == score:
+            return y
+        left, low = self.points[after - 1]
+        return low + (y - low) * (score - left) / (x - left)
+
+
+@dataclass(frozen=True, slots=True)
+class Logistic:
+    """A logistic model of the evidence: the log-odds are a weighted sum."""
+
+    intercept: float
+    weights: Mapping[str, float]
+
+    def __call__(self, features: Mapping[str, float]) -> float:
+        """Return the probability for the evidence."""
+        terms = (weight * features.get(name, 0.0) for name, weight in self.weights.items())
+        return sigmoid(self.intercept + sum(terms))
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """From the probabilities of the fields to the probability of the answer.
+
+    `product`: the fields are independent. `least`: the weakest field decides. `scaled`: the product, with its log-odds
+    corrected by a line.
     """
 
     way: Way
@@ -37,58 +69,61 @@ class Whole:
     slope: float = 1.0
 
     def __call__(self, fields: Iterable[float]) -> float:
-        """The probability that all fields are right."""
-        some = list(fields)
+        """Return the probability that all fields are correct."""
+        probabilities = list(fields)
         if self.way == "least":
-            return min(some)
-        product = held(math.prod(some))
-        return product if self.way == "product" else held(sigmoid(self.intercept + self.slope * logit(product)))
+            return min(probabilities)
+        product = clamp(math.prod(probabilities))
+        return product if self.way == "product" else clamp(sigmoid(self.intercept + self.slope * logit(product)))
 
 
 @dataclass(frozen=True)
 class Calibrator:
-    """What was learnt, from what, and how good it was on answers that it had not seen."""
+    """A fitted calibrator, with the data that it was fitted on and its measures on other data."""
 
     curve: Isotonic | Logistic
-    """To the probability that a field is right: from the formula's score (isotonic) or from the evidence (logistic)."""
+    """The probability that a field is correct: from the formula's score (isotonic) or from the evidence (logistic)."""
 
     whole: Whole
     fitted_on: Mapping[str, Any] = field(default_factory=dict)
-    """Suites, models, how many samples, answers and fields."""
+    """Suites and models, and the numbers of samples, answers and fields."""
 
     measures: Mapping[str, Any] = field(default_factory=dict)
-    """On held-out answers, before and after: see `deciding.Report`."""
+    """The measures on held-out answers, before and after: see `select.Report`."""
 
     held_out: tuple[tuple[float, bool], ...] = ()
-    """One answer to each sample: its probability from a fit that did not see the sample, and whether it was right."""
+    """For one answer of each sample: its probability by a fit without the sample, and whether it was correct."""
 
     rule: Rule | None = None
-    """Which answers can be accepted; all, unless there is one."""
+    """Which answers are accepted; all, if there is no rule."""
 
     note: str | None = None
-    """What is said with every answer: that other models gave those it was fitted on."""
+    """A warning that is added to every answer, such as that the calibrator was fitted on other models."""
 
     @property
     def method(self) -> str:
-        """What kind of curve it is."""
+        """The kind of the curve."""
         return "isotonic" if isinstance(self.curve, Isotonic) else "logistic"
 
-    def field(self, numbers: Mapping[str, float]) -> float:
-        """The probability that a field is right, from its evidence."""
-        return held(self.curve(numbers[FORMULA]) if isinstance(self.curve, Isotonic) else self.curve(numbers))
+    def field(self, features: Mapping[str, float]) -> float:
+        """Return the probability that a field is correct, given its evidence."""
+        return clamp(self.curve(features[FORMULA]) if isinstance(self.curve, Isotonic) else self.curve(features))
 
     def fields(self, evidence: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-        """The probability of each field."""
-        return {name: self.field(numbers) for name, numbers in evidence.items()}
+        """Return the probability of each field."""
+        return {name: self.field(features) for name, features in evidence.items()}
 
     def accepting(self, error: float) -> Calibrator:
-        """The same, with a rule: of the answers that it accepts, at most this share is wrong. Raises `NoRule`."""
+        """Return this calibrator with a rule: at most this share of the answers it accepts is wrong.
+
+        Raises `NoRule`.
+        """
         return replace(self, rule=Rule.choose(error, self.held_out))
 
     def used_with(self, models: Iterable[str]) -> Calibrator:
-        """The same, for runs with these models; if it knows one of them not, it says so with every answer."""
-        known = [str(one) for one in self.fitted_on.get("models") or ()]
-        others = [one for one in dict.fromkeys(models) if one not in known]
+        """Return this calibrator for runs with these models, with a note if it was not fitted on all of them."""
+        known = [str(model) for model in self.fitted_on.get("models") or ()]
+        others = [model for model in dict.fromkeys(models) if model not in known]
         if not known or not others:
             return self
         return replace(
@@ -98,13 +133,28 @@ class Calibrator:
         )
 
     def __call__(self, outputs: Mapping[str, Any], findings: Findings) -> Judgement:
-        """The confidence in an answer, field by field, and whether it can be accepted."""
+        """Return the confidence in an answer and in each field, and why it is not accepted, if it is not."""
         fields = self.fields(findings.features)
-        confidence = self.whole(fields.values()) if fields else LEAST
+        confidence = self.whole(fields.values()) if fields else MIN_PROBABILITY
         refused = self.rule.refuses(confidence) if self.rule is not None else None
         return Judgement(confidence, fields, refused, self.note)
 
 
-def held(p: float) -> float:
-    """A probability, kept away from certainty."""
-    return min(max(p, LEAST), MOST)
+def for_models(scorer: Scorer, models: Iterable[str]) -> Scorer:
+    """Return the scorer for runs with these models: a calibrator notes if it was not fitted on them."""
+    return scorer.used_with(models) if isinstance(scorer, Calibrator) else scorer
+
+
+def clamp(p: float) -> float:
+    """Return a probability that is not closer to certainty than the data support."""
+    return min(max(p, MIN_PROBABILITY), MAX_PROBABILITY)
+
+
+def sigmoid(x: float) -> float:
+    """Return the probability for log-odds."""
+    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
+
+
+def logit(p: float) -> float:
+    """Return the log-odds of a probability."""
+    return math.log(p / (1 - p))

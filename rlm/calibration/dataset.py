@@ -1,4 +1,4 @@
-"""Answers whose worth is known: the evidence for each field, and whether it was right."""
+"""The data of a calibrator: extracted answers with the evidence for each field, and whether it was correct."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .features import FORMULA
+from ..extraction.evidence.features import FORMULA
+from ..results import ExecutionResult, Extracted
 
-RIGHT = 1.0
-_CLOSE = 1e-9
+MIN_CORRECT_SCORE = 1.0
+_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,42 +19,49 @@ class Answer:
     """One extracted answer."""
 
     sample: str
-    """What was asked. Answers to the same question are not independent, and never on both sides of a split."""
+    """The sample. Answers to the same sample are not independent, and never on both sides of a split."""
 
     fields: Mapping[str, Mapping[str, float]]
     """The evidence for each field that was scored, by feature."""
 
-    right: Mapping[str, bool]
+    correct: Mapping[str, bool]
 
     @property
-    def all_right(self) -> bool:
-        """Whether the answer as a whole is right."""
-        return all(self.right.values())
+    def all_correct(self) -> bool:
+        """Whether every field is correct."""
+        return all(self.correct.values())
 
     @property
     def formula(self) -> float:
-        """What the formula says of the answer."""
+        """The score of the answer by the formula."""
         return next(iter(self.fields.values()))[FORMULA]
 
 
-def answers_of(entries: Iterable[Mapping[str, Any]], right: float = RIGHT) -> list[Answer]:
-    """The extracted answers among the entries of a log. A field is right from a score of `right` on."""
-    found: list[Answer] = []
+def features_of(result: ExecutionResult[Any]) -> dict[str, dict[str, float]]:
+    """Return the evidence for each field of an extracted answer; empty for other endings, which need no calibrator."""
+    if not isinstance(result, Extracted):
+        return {}
+    return {field: dict(features) for field, features in result.features.items()}
+
+
+def answers_of(entries: Iterable[Mapping[str, Any]], min_score: float = MIN_CORRECT_SCORE) -> list[Answer]:
+    """Return the extracted answers among the entries of a log. A field with at least `min_score` is correct."""
+    answers: list[Answer] = []
     for entry in entries:
         scores, evidence = entry.get("scores") or {}, entry.get("fields") or {}
-        fields = {name: numbers for name, numbers in evidence.items() if name in scores and FORMULA in numbers}
+        fields = {name: features for name, features in evidence.items() if name in scores and FORMULA in features}
         if entry.get("ending") == "Extracted" and fields:
-            good = {name: scores[name] >= right - _CLOSE for name in fields}
-            found.append(Answer(f"{entry.get('suite')}:{entry['sample_id']}", fields, good))
-    return found
+            correct = {name: scores[name] >= min_score - _TOLERANCE for name in fields}
+            answers.append(Answer(f"{entry.get('suite')}:{entry['sample_id']}", fields, correct))
+    return answers
 
 
-def groups(answers: Sequence[Answer], count: int, seed: int) -> list[list[Answer]]:
-    """The answers in so many groups of about the same size, by sample and by lot."""
+def split(answers: Sequence[Answer], count: int, seed: int) -> list[list[Answer]]:
+    """Split the answers at random into parts of about the same number of samples."""
     samples = sorted({answer.sample for answer in answers})
     random.Random(seed).shuffle(samples)
-    group = {sample: index % count for index, sample in enumerate(samples)}
-    made: list[list[Answer]] = [[] for _ in range(count)]
+    part_of = {sample: index % count for index, sample in enumerate(samples)}
+    parts: list[list[Answer]] = [[] for _ in range(count)]
     for answer in answers:
-        made[group[answer.sample]].append(answer)
-    return made
+        parts[part_of[answer.sample]].append(answer)
+    return parts

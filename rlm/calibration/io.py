@@ -1,4 +1,4 @@
-"""Calibrators as JSON files. Reading one checks everything: a confidence that is wrong is worse than none."""
+"""Calibrators as JSON files, and scorers from what callers and task files name. Reading a file checks all of it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ..errors import RlmError
+from ..extraction.evidence.features import FEATURES
 from ..files import write_atomic
-from .calibrator import Calibrator, Way, Whole
-from .features import FEATURES
-from .isotonic import Isotonic
-from .logistic import Logistic
+from .calibrator import Calibrator, Isotonic, Logistic, Way, Whole
 
 FORMAT = "rlm-calibrator"
 VERSION = 1
@@ -23,7 +21,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class CalibratorError(RlmError, ValueError):
-    """A file is no calibrator that can be used; the message says why and what to do."""
+    """A file is not a usable calibrator; the message says why and what to do."""
 
 
 class _Part(BaseModel):
@@ -35,8 +33,8 @@ class _IsotonicPart(_Part):
 
     @model_validator(mode="after")
     def _rises(self) -> _IsotonicPart:
-        for (x, y), (right, above) in zip(self.points, self.points[1:], strict=False):
-            if right <= x or above < y:
+        for (x, y), (next_x, next_y) in zip(self.points, self.points[1:], strict=False):
+            if next_x <= x or next_y < y:
                 raise ValueError("the points of an isotonic curve must rise")
         return self
 
@@ -49,7 +47,7 @@ class _LogisticPart(_Part):
     def _is_known(self) -> _LogisticPart:
         unknown = sorted(set(self.weights) - set(FEATURES))
         if unknown:
-            raise ValueError(f"it goes by evidence that this version of rlm does not have: {', '.join(unknown)}")
+            raise ValueError(f"it uses evidence that this version of rlm does not have: {', '.join(unknown)}")
         return self
 
 
@@ -71,7 +69,7 @@ class _File(_Part):
 
 
 def save(calibrator: Calibrator, path: str | Path) -> None:
-    """Write a calibrator so that the file is there whole, or as it was before."""
+    """Write a calibrator to a file, atomically."""
     curve = calibrator.curve
     data = {
         "format": FORMAT,
@@ -95,7 +93,7 @@ def save(calibrator: Calibrator, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> Calibrator:
-    """The calibrator in a file. Raises `CalibratorError`."""
+    """Return the calibrator in a file. Raises `CalibratorError`."""
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -103,19 +101,19 @@ def load(path: str | Path) -> Calibrator:
     except ValueError as error:
         raise CalibratorError(f"{path} is not JSON: {error}") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise CalibratorError(f"{path} is no calibrator; `rlm eval calibrate` writes one")
+        raise CalibratorError(f"{path} is not a calibrator; `rlm eval calibrate` writes one")
     if data.get("version") != VERSION:
         raise CalibratorError(
             f"{path} is a calibrator of version {data.get('version')!r}; this version of rlm reads version {VERSION}. "
-            "Make it again with `rlm eval calibrate`."
+            "Create it again with `rlm eval calibrate`."
         )
     try:
-        # Strict, as JSON is read: a list of two is a pair, a whole number is a number, and nothing else is converted.
+        # Strict JSON mode: a list of two is a pair, an integer is a number, and nothing else is converted.
         file = _File.model_validate_json(json.dumps(data))
         part = _IsotonicPart if file.method == "isotonic" else _LogisticPart
         curve = part.model_validate_json(json.dumps(file.curve))
     except ValidationError as error:
-        raise CalibratorError(f"{path} is damaged: {_first(error)}") from None
+        raise CalibratorError(f"{path} is damaged: {_first_problem(error)}") from None
     return Calibrator(
         Isotonic(tuple(curve.points)) if isinstance(curve, _IsotonicPart) else Logistic(curve.intercept, curve.weights),
         Whole(file.whole.way, file.whole.intercept, file.whole.slope),
@@ -125,8 +123,30 @@ def load(path: str | Path) -> Calibrator:
     )
 
 
-def _first(error: ValidationError) -> str:
-    fault = error.errors(include_url=False)[0]
-    where = ".".join(map(str, fault["loc"]))
-    said = fault["msg"].removeprefix("Value error, ")
-    return f"{where}: {said}" if where else said
+def scorer_of(confidence: Scorer | str | Path, accept_at: Mapping[str, float] | None = None) -> Scorer:
+    """Return a function as it is, and a path as the calibrator in it; a calibrator may have a rule, `accept_at`.
+
+    Raises `CalibratorError` for the file, `NoRule` if no threshold keeps the error, and `TypeError` or `ValueError`.
+    """
+    scorer = load(confidence) if isinstance(confidence, str | Path) else confidence
+    if not callable(scorer):
+        raise TypeError(
+            "confidence must be a function of the outputs and their evidence, or the path of a calibrator, as in "
+            f"confidence='calibrator.json'; not {confidence!r:.60}. Leave it out for the formula."
+        )
+    if accept_at is None:
+        return scorer
+    if not isinstance(accept_at, Mapping) or set(accept_at) != {"error"}:
+        raise ValueError(f"accept_at must be {{'error': share}}, such as {{'error': 0.1}}, not {accept_at!r}")
+    if not isinstance(scorer, Calibrator):
+        raise ValueError(
+            "accept_at needs a calibrator: confidence='calibrator.json', as `rlm eval calibrate` writes it"
+        )
+    return scorer.accepting(accept_at["error"])
+
+
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors(include_url=False)[0]
+    where = ".".join(map(str, problem["loc"]))
+    message = problem["msg"].removeprefix("Value error, ")
+    return f"{where}: {message}" if where else message

@@ -1,6 +1,6 @@
-"""A picture of a calibrator, as SVG: how far probabilities keep what they promise, and what accepting answers costs.
+"""The plot of a calibrator as SVG: calibration, and risk against coverage, before and after.
 
-Written by hand: the picture is two kinds of lines in four frames, needs no package, and opens in every browser.
+It is written without a plotting package: two kinds of lines in four frames.
 """
 
 from __future__ import annotations
@@ -8,19 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
-from .metrics import bins, risk_coverage
-from .scored import Level
+from .metrics import ScoredLevel, bins, risk_coverage
 from .select import Report
 
 _SIDE, _GAP, _LEFT, _TOP = 250, 90, 70, 70
 _BEFORE, _AFTER, _INK, _LINE = "#8c959f", "#0969da", "#1f2328", "#d0d7de"
-_STEPS = 100  # points of a curve
+_MAX_POINTS = 100
 
 Point = tuple[float, float]
 
 
 def svg(report: Report) -> str:
-    """Fields above, whole answers below; left calibration, right risk and coverage. Grey is before, blue after."""
+    """Return the plot: fields above, whole answers below; calibration left, risk and coverage right."""
     parts = [
         _text(_LEFT, 28, f"Confidence before (the formula) and after ({report.method})", size=16, weight="600"),
         *_legend(_LEFT, 48),
@@ -42,28 +41,29 @@ def svg(report: Report) -> str:
     return "\n".join([head, f'<rect width="{width}" height="{height}" fill="#fff"/>', *parts, "</svg>"]) + "\n"
 
 
-def _reliability(x: float, y: float, title: str, before: Level, after: Level) -> list[str]:
-    parts = _frame(x, y, f"{title}: calibration", "confidence", "share that is right")
+def _reliability(x: float, y: float, title: str, before: ScoredLevel, after: ScoredLevel) -> list[str]:
+    parts = _frame(x, y, f"{title}: calibration", "confidence", "share that is correct")
     parts.append(_curve(x, y, [(0, 0), (1, 1)], _LINE, dashed=True))
-    for level, colour in ((before, _BEFORE), (after, _AFTER)):
-        filled = [one for one in bins(level.scores, level.rights) if one is not None]
-        parts.append(_curve(x, y, [(one.mean, one.right) for one in filled], colour, opacity=0.35))
-        for one in filled:
-            radius = 2 + 9 * (one.n / len(level.scores)) ** 0.5
-            left, down = _place(x, y, one.mean, one.right)
+    for level, color in ((before, _BEFORE), (after, _AFTER)):
+        filled = [group for group in bins(level.scores, level.correct) if group is not None]
+        parts.append(_curve(x, y, [(group.mean, group.correct) for group in filled], color, opacity=0.35))
+        for group in filled:
+            radius = 2 + 9 * (group.n / len(level.scores)) ** 0.5
+            left, down = _position(x, y, group.mean, group.correct)
             parts.append(
-                f'<circle cx="{left:.1f}" cy="{down:.1f}" r="{radius:.1f}" fill="{colour}" fill-opacity="0.55">'
-                f"<title>{one.n} of {len(level.scores)}: {one.mean:.2f} told, {one.right:.2f} right</title></circle>"
+                f'<circle cx="{left:.1f}" cy="{down:.1f}" r="{radius:.1f}" fill="{color}" fill-opacity="0.55">'
+                f"<title>{group.n} of {len(level.scores)}: confidence {group.mean:.2f}, "
+                f"correct {group.correct:.2f}</title></circle>"
             )
     return parts
 
 
-def _risk(x: float, y: float, title: str, before: Level, after: Level) -> list[str]:
-    parts = _frame(x, y, f"{title}: risk and coverage", "share that is accepted", "share of these that is wrong")
-    for level, colour in ((before, _BEFORE), (after, _AFTER)):
-        curve = risk_coverage(level.scores, level.rights)
-        step = max(1, len(curve) // _STEPS)
-        parts.append(_curve(x, y, [*curve[:-1:step], curve[-1]], colour))
+def _risk(x: float, y: float, title: str, before: ScoredLevel, after: ScoredLevel) -> list[str]:
+    parts = _frame(x, y, f"{title}: risk and coverage", "share accepted", "share of these that is wrong")
+    for level, color in ((before, _BEFORE), (after, _AFTER)):
+        curve = risk_coverage(level.scores, level.correct)
+        step = max(1, len(curve) // _MAX_POINTS)
+        parts.append(_curve(x, y, [*curve[:-1:step], curve[-1]], color))
     return parts
 
 
@@ -75,7 +75,7 @@ def _frame(x: float, y: float, title: str, across: str, up: str) -> list[str]:
         f'<g transform="translate({x - 38} {y + _SIDE / 2}) rotate(-90)">{_text(0, 0, up, anchor="middle")}</g>',
     ]
     for tick in (0.0, 0.5, 1.0):
-        left, down = _place(x, y, tick, tick)
+        left, down = _position(x, y, tick, tick)
         parts += [
             _text(left, y + _SIDE + 16, f"{tick:g}", anchor="middle"),
             _text(x - 8, down + 4, f"{tick:g}", anchor="end"),
@@ -88,21 +88,19 @@ def _legend(x: float, y: float) -> list[str]:
         f'<circle cx="{x + 5}" cy="{y - 4}" r="5" fill="{_BEFORE}"/>',
         _text(x + 16, y, "before"),
         f'<circle cx="{x + 75}" cy="{y - 4}" r="5" fill="{_AFTER}"/>',
-        _text(x + 86, y, "after, on samples that it was not fitted on"),
+        _text(x + 86, y, "after, on held-out samples"),
     ]
 
 
-def _place(x: float, y: float, across: float, up: float) -> Point:
+def _position(x: float, y: float, across: float, up: float) -> Point:
     return x + across * _SIDE, y + (1 - up) * _SIDE
 
 
-def _curve(
-    x: float, y: float, points: Sequence[Point], colour: str, *, dashed: bool = False, opacity: float = 1
-) -> str:
-    path = " ".join(f"{left:.1f},{down:.1f}" for left, down in (_place(x, y, *point) for point in points))
+def _curve(x: float, y: float, points: Sequence[Point], color: str, *, dashed: bool = False, opacity: float = 1) -> str:
+    path = " ".join(f"{left:.1f},{down:.1f}" for left, down in (_position(x, y, *point) for point in points))
     dash = ' stroke-dasharray="4 4"' if dashed else ""
     return (
-        f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" stroke-opacity="{opacity:g}"{dash}/>'
+        f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2" stroke-opacity="{opacity:g}"{dash}/>'
     )
 
 

@@ -1,7 +1,8 @@
-"""Whether a calibrator is any good: decided on samples that it has not seen, and beyond chance.
+"""Selection of a calibrator: fitted on one half of the samples, accepted only if it is better on the other half.
 
-Half of the samples, by lot, are for fitting, the other half for the decision. Which curve and which way from fields to
-the whole answer is chosen within the first half, by cross-fitting. What is accepted is fitted again on everything.
+The curve and the way from fields to the whole answer are chosen within the first half, by cross-validation. The
+calibrator is accepted if the Brier scores of fields and answers in the second half improve beyond chance, and is then
+fitted again on all samples.
 """
 
 from __future__ import annotations
@@ -11,54 +12,53 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..errors import RlmError
-from .bootstrap import Difference
 from .calibrator import METHODS, Calibrator, Way
-from .dataset import Answer, groups
+from .dataset import Answer, split
 from .fit import best_method, compare_ways, fit, folds
-from .scored import Scored, by_calibrator, by_formula
+from .metrics import BrierDifference, ScoredAnswers, by_calibrator, by_formula
 
-FEWEST = 20
-"""Samples that each half needs."""
+MIN_SAMPLES = 20
+"""The number of samples that each half needs."""
 
 
 class TooLittle(RlmError, ValueError):
-    """There is nothing to fit, or nothing to decide on; the message says what is missing."""
+    """There are too few samples to fit or to decide on; the message says what is missing."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a fit came to, on the held-out half."""
+    """The result of a selection, measured on the held-out half."""
 
     method: str
     way: Way
-    before: Scored
-    """The formula."""
+    before: ScoredAnswers
+    """The scores of the formula."""
 
-    methods: Mapping[str, Scored]
-    """What each method gives."""
+    methods: Mapping[str, ScoredAnswers]
+    """The scores of each method."""
 
     ways: Mapping[Way, float]
-    """The Brier score of each way from fields to the answer, by cross-fitting in the first half."""
+    """The Brier score of each way from fields to the answer, by cross-validation in the first half."""
 
-    fields: Difference
-    answers: Difference
-    """In Brier score, before and after: below zero is better."""
+    fields: BrierDifference
+    answers: BrierDifference
+    """The change of the Brier score: below zero is better."""
 
     calibrator: Calibrator | None = None
-    """None where it was refused."""
+    """The calibrator; None if it was refused."""
 
     @property
-    def after(self) -> Scored:
-        """The method that was chosen."""
+    def after(self) -> ScoredAnswers:
+        """The scores of the chosen method."""
         return self.methods[self.method]
 
     @property
     def accepted(self) -> bool:
-        """Whether fields and answers are both better, beyond chance."""
+        """Whether fields and answers both improve beyond chance."""
         return self.fields.improved and self.answers.improved
 
     def to_dict(self) -> dict[str, Any]:
-        """The measures, as plain JSON values."""
+        """Return the measures as plain JSON values."""
         levels = ("fields", "answers")
         return {
             level: {
@@ -77,32 +77,41 @@ def calibrate(
     seed: int = 1,
     fitted_on: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Fit, decide, and fit again on everything if it was accepted. Raises `TooLittle`."""
-    first, second = groups(answers, 2, seed)
+    """Fit a calibrator on one half, test it on the other, and fit it on all answers if it is accepted.
+
+    Raises `TooLittle`.
+    """
+    first, second = split(answers, 2, seed)
     for half in (first, second):
-        _enough(half)
+        _require_enough(half)
     chosen = best_method(first, seed) if method == "auto" else method
     ways = compare_ways(first, chosen, seed)
-    way = min(ways, key=lambda one: ways[one])
+    way = min(ways, key=lambda name: ways[name])
     before = by_formula(second)
-    methods = {one: by_calibrator(fit(first, one, way, seed=seed), second) for one in METHODS}
+    methods = {name: by_calibrator(fit(first, name, way, seed=seed), second) for name in METHODS}
     after = methods[chosen]
     fields = after.fields.compared_with(before.fields, seed)
     whole = after.answers.compared_with(before.answers, seed)
     report = Report(chosen, way, before, methods, ways, fields, whole)
-    return replace(report, calibrator=_on_all(report, answers, seed, fitted_on or {})) if report.accepted else report
+    return replace(report, calibrator=_fit_all(report, answers, seed, fitted_on or {})) if report.accepted else report
 
 
-def _on_all(report: Report, answers: Sequence[Answer], seed: int, fitted_on: Mapping[str, Any]) -> Calibrator:
-    """The calibrator for use, and held-out probabilities of answers for its rule: one answer to each sample."""
+def _fit_all(report: Report, answers: Sequence[Answer], seed: int, fitted_on: Mapping[str, Any]) -> Calibrator:
+    """Fit the final calibrator, with held-out probabilities for its rule: one answer of each sample."""
     one_each = list({answer.sample: answer for answer in reversed(answers)}.values())
     held_out: list[tuple[float, bool]] = []
     for fold, _ in folds(one_each, seed):
-        left_out = {answer.sample for answer in fold}
-        part = fit([a for a in answers if a.sample not in left_out], report.method, report.way, seed=seed)
-        scored = by_calibrator(part, fold).answers
-        held_out += zip(scored.scores, scored.rights, strict=True)
-    counts = {"samples": len(one_each), "answers": len(answers), "fields": sum(len(one.fields) for one in answers)}
+        excluded = {answer.sample for answer in fold}
+        part = fit(
+            [answer for answer in answers if answer.sample not in excluded], report.method, report.way, seed=seed
+        )
+        level = by_calibrator(part, fold).answers
+        held_out += zip(level.scores, level.correct, strict=True)
+    counts = {
+        "samples": len(one_each),
+        "answers": len(answers),
+        "fields": sum(len(answer.fields) for answer in answers),
+    }
     return replace(
         fit(answers, report.method, report.way, seed=seed),
         fitted_on={**fitted_on, **counts, "seed": seed},
@@ -111,17 +120,17 @@ def _on_all(report: Report, answers: Sequence[Answer], seed: int, fitted_on: Map
     )
 
 
-def _enough(half: Sequence[Answer]) -> None:
+def _require_enough(half: Sequence[Answer]) -> None:
     samples = len({answer.sample for answer in half})
-    if samples < FEWEST:
+    if samples < MIN_SAMPLES:
         raise TooLittle(
-            f"one half of the data has {samples} samples with an extracted answer; each needs at least {FEWEST}. "
-            "Only extracted answers count: those that were submitted need no calibrator."
+            f"one half of the data has {samples} samples with an extracted answer; each needs at least {MIN_SAMPLES}. "
+            "Only extracted answers count: submitted ones need no calibrator."
         )
-    rights = [right for answer in half for right in answer.right.values()]
-    if all(rights) or not any(rights):
-        which = "right" if all(rights) else "wrong"
+    correct = [label for answer in half for label in answer.correct.values()]
+    if all(correct) or not any(correct):
+        which = "correct" if all(correct) else "wrong"
         raise TooLittle(
-            f"all {len(rights)} fields in one half of the data are {which}, and there is nothing to learn from. "
-            f"{'Harder' if all(rights) else 'Easier'} samples (another --length, other suites), or more of them, help."
+            f"all {len(correct)} fields in one half of the data are {which}, so there is nothing to fit. "
+            f"Use {'harder' if all(correct) else 'easier'} samples (another --length, other suites), or more of them."
         )

@@ -1,9 +1,9 @@
-"""Which answers can be accepted: those above a threshold that keeps the error below what is wanted.
+"""The threshold of acceptance: answers with at minimum this confidence are accepted, and few of them are wrong.
 
-The threshold is chosen on answers that the calibrator had not seen. For some thresholds, the bound of Clopper and
-Pearson on the error above them is computed; the lowest threshold whose bound is within the limit is taken. The bounds
-hold for all thresholds together (Bonferroni), so that having chosen the best does not spoil them: with 95% confidence,
-the share of wrong answers among those that are accepted is within the limit, for answers like those it was fitted on.
+The threshold is chosen on answers that the calibrator was not fitted on. For several thresholds, the Clopper-Pearson
+bound of the error above them is computed; the lowest threshold whose bound is within the limit is chosen. The bounds
+hold for all thresholds together (Bonferroni), so that the choice does not invalidate them: with 95% confidence, the
+share of wrong answers among the accepted ones is within the limit, for answers like those it was fitted on.
 """
 
 from __future__ import annotations
@@ -15,46 +15,47 @@ from dataclasses import dataclass
 from ..errors import RlmError
 
 CONFIDENCE = 0.95
-_THRESHOLDS = 10  # that are looked at
+_THRESHOLDS = 10
+"""The number of thresholds to try."""
 
 
 class NoRule(RlmError, ValueError):
-    """No threshold keeps the error within the limit, as far as the held-out answers can tell."""
+    """No threshold keeps the error within the limit, judged by the held-out answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Answers from a threshold on are accepted."""
+    """The rule that accepts answers with at minimum a threshold of confidence."""
 
     error: float
-    """What was asked for: the largest share of wrong answers."""
+    """The largest acceptable share of wrong answers."""
 
     threshold: float
     coverage: float
-    """The share of the held-out answers that it accepts."""
+    """The share of the held-out answers that are accepted."""
 
     seen: float
-    """The share of wrong ones among these."""
+    """The share of wrong answers among these."""
 
     bound: float
-    """What that share is at most, with 95% confidence."""
+    """The upper bound of that share, with 95% confidence."""
 
     @classmethod
     def choose(cls, error: float, held_out: Sequence[tuple[float, bool]]) -> Rule:
-        """The rule that accepts the most answers. Raises `NoRule`."""
+        """Return the rule that accepts the most answers. Raises `NoRule`."""
         if not isinstance(error, int | float):
-            raise TypeError(f"accept_at: error is a number between 0 and 1, such as 0.1, not {error!r:.60}")
+            raise TypeError(f"accept_at: error must be a number between 0 and 1, such as 0.1, not {error!r:.60}")
         if not 0 < error < 1:
-            raise ValueError(f"accept_at: error is a share between 0 and 1, not {error!r}")
+            raise ValueError(f"accept_at: error must be between 0 and 1, not {error!r}")
         rules = _rules(error, held_out)
-        good = [rule for rule in rules if rule.bound <= error]
-        if good:
-            return max(good, key=lambda rule: rule.coverage)
-        least = _enough(error)
+        valid = [rule for rule in rules if rule.bound <= error]
+        if valid:
+            return max(valid, key=lambda rule: rule.coverage)
+        minimum = _min_answers(error)
         if not rules:
             raise NoRule(
                 f"the calibrator has {len(held_out)} held-out answers; to tell that an error is at most {error:.0%}, "
-                f"at least {least} are needed. Fit it on more samples."
+                f"at least {minimum} are needed. Fit it on more samples."
             )
         best = min(rules, key=lambda rule: rule.bound)
         raise NoRule(
@@ -64,7 +65,7 @@ class Rule:
         )
 
     def refuses(self, confidence: float) -> str | None:
-        """Why an answer of this confidence is not acceptable, if it is not."""
+        """Return why an answer with this confidence is not accepted; None if it is."""
         if confidence >= self.threshold:
             return None
         return (
@@ -74,29 +75,29 @@ class Rule:
 
 
 def _rules(error: float, held_out: Sequence[tuple[float, bool]]) -> list[Rule]:
-    """Rules with thresholds at equal steps of coverage, from the smallest number of answers that could be enough."""
-    order = sorted(held_out, key=lambda one: -one[0])
-    least = _enough(error)
-    if len(order) < least:
+    """Return rules with thresholds at equal steps of coverage, from the smallest sufficient number of answers."""
+    order = sorted(held_out, key=lambda pair: -pair[0])
+    minimum = _min_answers(error)
+    if len(order) < minimum:
         return []
-    step = (len(order) - least) / (_THRESHOLDS - 1)
+    step = (len(order) - minimum) / (_THRESHOLDS - 1)
     rules: dict[float, Rule] = {}
     for index in range(_THRESHOLDS):
-        threshold = order[min(round(least + index * step), len(order)) - 1][0]
-        taken = [right for score, right in order if score >= threshold]
-        wrong = taken.count(False)
-        bound = upper_bound(wrong, len(taken), (1 - CONFIDENCE) / _THRESHOLDS)
-        rules[threshold] = Rule(error, threshold, len(taken) / len(order), wrong / len(taken), bound)
+        threshold = order[min(round(minimum + index * step), len(order)) - 1][0]
+        accepted = [correct for score, correct in order if score >= threshold]
+        wrong = accepted.count(False)
+        bound = upper_bound(wrong, len(accepted), (1 - CONFIDENCE) / _THRESHOLDS)
+        rules[threshold] = Rule(error, threshold, len(accepted) / len(order), wrong / len(accepted), bound)
     return list(rules.values())
 
 
-def _enough(error: float) -> int:
-    """How many answers without a single wrong one show that the error is within the limit."""
+def _min_answers(error: float) -> int:
+    """Return how many correct answers, without a wrong one, show that the error is within the limit."""
     return math.ceil(math.log((1 - CONFIDENCE) / _THRESHOLDS) / math.log(1 - error))
 
 
 def upper_bound(wrong: int, n: int, doubt: float) -> float:
-    """Clopper and Pearson's bound: the error that would show so few wrong ones among n only with this probability."""
+    """Return the Clopper-Pearson bound: the error at which so few wrong answers among n have only this probability."""
     if wrong >= n:
         return 1.0
     low, high = wrong / n, 1.0
@@ -107,10 +108,10 @@ def upper_bound(wrong: int, n: int, doubt: float) -> float:
 
 
 def _at_most(wrong: int, n: int, p: float) -> float:
-    """The probability of at most so many wrong ones among n."""
+    """Return the probability of at most so many wrong answers among n."""
     if p <= 0 or p >= 1:
         return float(p <= 0)
-    # From the largest term down: above the observed share, each one is smaller than the one before.
+    # Starting with the largest term: above the observed share, the terms decrease.
     log = math.lgamma(n + 1) - math.lgamma(wrong + 1) - math.lgamma(n - wrong + 1)
     term = math.exp(log + wrong * math.log(p) + (n - wrong) * math.log1p(-p))
     total = 0.0

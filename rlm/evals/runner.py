@@ -128,7 +128,7 @@ def _kernel_starts(task: Task) -> bool:
 
 
 def _log_entry(sample: Sample, epoch: int, result: ExecutionResult[Any], seconds: float) -> LogEntry:
-    from ..calibration.features import features_of
+    from ..calibration.dataset import features_of
 
     cause = result.cause if isinstance(result, Failed) else None
     reason = None if isinstance(result, Submitted) else str(result.reason)

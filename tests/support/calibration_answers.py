@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from rlm.calibration import FEATURES
 from rlm.calibration.dataset import Answer
-from rlm.calibration.features import FEATURES
 
 Draw = Callable[[random.Random], tuple[dict[str, float], float, float]]
 """Features, what the formula says, and the true probability."""

@@ -14,8 +14,7 @@ from .tables import fits, heading, table_of
 
 if TYPE_CHECKING:
     from ...calibration import Calibrator, Report
-    from ...calibration.bootstrap import Difference
-    from ...calibration.scored import Level
+    from ...calibration.metrics import BrierDifference, ScoredLevel
 
 _HELD_OUT = "on held-out samples"
 _COVERAGES = (0.25, 0.5, 0.75, 1.0)
@@ -65,9 +64,9 @@ class _Measures:
         """Return the columns of names, of measures, and of the error at each coverage."""
         report, rows = self._report, []
         for level in ("fields", "answers"):
-            before: Level = getattr(report.before, level)
+            before: ScoredLevel = getattr(report.before, level)
             shown = count(len(before.scores), level[:-1])
-            right = f"{shown}, {sum(before.rights) / len(before.rights):.0%} right"
+            right = f"{shown}, {sum(before.correct) / len(before.correct):.0%} right"
             rows.append((Text(right, "bold"), [Text("")] * (3 + len(_COVERAGES))))
             rows.append((Text("  formula"), [Text(cell) for cell in _row(before)]))
             for method, scored in report.methods.items():
@@ -78,10 +77,10 @@ class _Measures:
         return {_HELD_OUT: [name for name, _ in rows]}, dict(columns[:3]), dict(columns[3:])
 
 
-def _row(level: Level) -> list[str]:
+def _row(level: ScoredLevel) -> list[str]:
     from ...calibration.metrics import risk_at, risk_coverage
 
-    measured, curve = level.measures(), risk_coverage(level.scores, level.rights)
+    measured, curve = level.measures(), risk_coverage(level.scores, level.correct)
     auroc = "-" if measured.auroc is None else f"{measured.auroc:.3f}"
     risks = [f"{risk_at(curve, share):.1%}" for share in _COVERAGES]
     return [f"{measured.ece:.3f}", f"{measured.brier:.3f}", auroc, *risks]
@@ -91,7 +90,7 @@ def _ways(report: Report) -> str:
     return "Brier " + ", ".join(f"{way} {loss:.3f}" for way, loss in report.ways.items())
 
 
-def _difference(what: str, difference: Difference) -> Text:
+def _difference(what: str, difference: BrierDifference) -> Text:
     return Text.assemble(
         f"{what}: ",
         (f"{difference.mean:+.3f}", "bold green" if difference.improved else "bold red"),
@@ -119,7 +118,7 @@ def _rules(calibrator: Calibrator, errors: Sequence[float]) -> Table:
 
 def _evidence(calibrator: Calibrator) -> Table:
     from ...calibration import FEATURES
-    from ...calibration.logistic import Logistic
+    from ...calibration.calibrator import Logistic
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     curve = calibrator.curve

@@ -13,8 +13,7 @@ import pytest
 import rlm
 from rlm import results
 from rlm.calibration import Calibrator, load, save
-from rlm.calibration.calibrator import Whole
-from rlm.calibration.logistic import Logistic
+from rlm.calibration.calibrator import Logistic, Whole
 from rlm.cli import rlm as group
 from rlm.cli.main import guard
 from rlm.evals.config import EvalSettings, Evaluation

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from rlm.calibration import Calibrator, CalibratorError, NoRule, calibrate, load, save, scorer_of
-from rlm.calibration.calibrator import Whole
-from rlm.calibration.isotonic import Isotonic
+from rlm.calibration.calibrator import Isotonic, Whole
 from rlm.extraction.confidence import Judgement, score
 from rlm.extraction.evidence.find import Findings
 from tests.support.calibration_answers import make_answers, numbers, telling

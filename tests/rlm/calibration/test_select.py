@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rlm.calibration import Answer, TooLittle, answers_of, calibrate
-from rlm.calibration.bootstrap import difference
 from rlm.calibration.dataset import groups
-from rlm.calibration.scored import by_calibrator, by_formula
+from rlm.calibration.metrics import brier_difference, by_calibrator, by_formula
 from tests.support.calibration_answers import entries_of, honest, make_answers, numbers, telling
 
 
@@ -59,8 +58,8 @@ def test_no_sample_is_on_both_sides_of_a_split() -> None:
 
 def test_an_interval_is_wider_where_values_come_in_clusters() -> None:
     before, after = [0.5] * 400, [0.3, 0.6] * 200
-    alone = difference(range(400), before, after, seed=1)
-    together = difference([at % 2 for at in range(400)], before, after, seed=1)
+    alone = brier_difference(range(400), before, after, seed=1)
+    together = brier_difference([at % 2 for at in range(400)], before, after, seed=1)
     assert (alone.mean, together.mean) == pytest.approx((-0.05, -0.05))
     assert alone.improved
     assert not together.improved
