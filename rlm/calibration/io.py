@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ..errors import RlmError
+from ..extraction.confidence import Scorer
 from ..extraction.evidence.features import FEATURES
 from ..files import write_atomic
 from .calibrator import Calibrator, Isotonic, Logistic, Way, Whole

@@ -65,8 +65,8 @@ def entries_of(answers: list[Answer], ending: str = "Extracted") -> list[dict[st
                 "ending": ending,
                 "outputs": dict.fromkeys(answer.fields, 1),
                 "expected": dict.fromkeys(answer.fields, 1),
-                "scores": {name: float(right) for name, right in answer.right.items()},
-                "score": sum(answer.right.values()) / len(answer.right),
+                "scores": {name: float(right) for name, right in answer.correct.items()},
+                "score": sum(answer.correct.values()) / len(answer.correct),
                 "confidence": answer.formula,
                 "fields": {name: dict(one) for name, one in answer.fields.items()},
             }

@@ -131,12 +131,12 @@ def test_a_bad_calibrator_is_refused_before_anything_runs(tmp_path: Path) -> Non
     with pytest.raises(ValueError, match="accept_at needs a calibrator"):
         rlm.Predict("doc -> n: int", accept_at={"error": 0.1})
     for wrong in (None, 0.5, {"calibrator": "c.json"}):
-        with pytest.raises(TypeError, match=r"confidence is a function .* confidence='calibrator\.json'; not"):
+        with pytest.raises(TypeError, match=r"confidence must be a function .* confidence='calibrator\.json'; not"):
             rlm.Predict("doc -> n: int", confidence=wrong)
 
 
 def test_an_error_to_accept_that_is_no_number_is_refused(file: Path) -> None:
-    with pytest.raises(TypeError, match=r"accept_at: error is a number between 0 and 1, such as 0\.1, not '0\.1'"):
+    with pytest.raises(TypeError, match=r"accept_at: error must be a number between 0 and 1, such as 0\.1, not '0\.1'"):
         rlm.Predict("doc -> n: int", confidence=file, accept_at={"error": "0.1"})
 
 

@@ -42,8 +42,8 @@ def _findings(evidence: dict[str, dict[str, float]]) -> Findings:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"format": "other"}, "is no calibrator; `rlm eval calibrate` writes one"),
-        ({"version": 2}, "version 2; this version of rlm reads version 1. Make it again"),
+        ({"format": "other"}, "is not a calibrator; `rlm eval calibrate` writes one"),
+        ({"version": 2}, "version 2; this version of rlm reads version 1. Create it again"),
         ({"version": None}, "version None"),
         ({"method": "magic"}, "damaged: method"),
         ({"whole": {"way": "sum"}}, "damaged: whole.way"),
@@ -78,7 +78,7 @@ def test_what_is_not_even_json_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CalibratorError, match="is not JSON"):
         load(tmp_path / "c.json")
     (tmp_path / "c.json").write_text("[]")
-    with pytest.raises(CalibratorError, match="is no calibrator"):
+    with pytest.raises(CalibratorError, match="is not a calibrator"):
         load(tmp_path / "c.json")
 
 
@@ -93,9 +93,9 @@ def test_a_scorer_is_a_function_or_a_file_and_only_a_calibrator_has_a_rule(
     assert read.rule.error == 0.2
     with pytest.raises(ValueError, match="accept_at needs a calibrator"):
         scorer_of(score, {"error": 0.1})
-    with pytest.raises(ValueError, match=r"accept_at is \{'error': share\}"):
+    with pytest.raises(ValueError, match=r"accept_at must be \{'error': share\}"):
         scorer_of(calibrator, {"errors": 0.1})
-    with pytest.raises(ValueError, match=r"accept_at is \{'error': share\}, such as \{'error': 0.1\}, not 0.1"):
+    with pytest.raises(ValueError, match=r"accept_at must be \{'error': share\}, such as \{'error': 0.1\}, not 0.1"):
         scorer_of(calibrator, 0.1)  # type: ignore[arg-type]
     with pytest.raises(NoRule):
         scorer_of(calibrator, {"error": 0.0001})

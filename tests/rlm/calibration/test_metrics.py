@@ -22,7 +22,7 @@ def test_brier_and_ece_by_hand() -> None:
 def test_a_certain_score_is_in_the_last_bin() -> None:
     found = bins([1.0, 0.95], [True, False])
     assert found[-1] is not None
-    assert (found[-1].n, found[-1].right, found[:-1]) == (2, 0.5, [None] * 9)
+    assert (found[-1].n, found[-1].correct, found[:-1]) == (2, 0.5, [None] * 9)
 
 
 @given(SCORED)

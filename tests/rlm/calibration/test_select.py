@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm.calibration import Answer, TooLittle, answers_of, calibrate
-from rlm.calibration.dataset import groups
+from rlm.calibration.dataset import split
 from rlm.calibration.metrics import brier_difference, by_calibrator, by_formula
 from tests.support.calibration_answers import entries_of, honest, make_answers, numbers, telling
 
@@ -49,11 +49,11 @@ def test_the_same_sample_again_proves_nothing_more() -> None:
 
 def test_no_sample_is_on_both_sides_of_a_split() -> None:
     answers = make_answers(telling, 50, epochs=3)
-    first, second = groups(answers, 2, seed=7)
+    first, second = split(answers, 2, seed=7)
     assert not {one.sample for one in first} & {one.sample for one in second}
     assert (len(first), len(second)) == (75, 75)
-    assert groups(answers, 2, seed=7) == [first, second]
-    assert groups(answers, 2, seed=8) != [first, second]
+    assert split(answers, 2, seed=7) == [first, second]
+    assert split(answers, 2, seed=8) != [first, second]
 
 
 def test_an_interval_is_wider_where_values_come_in_clusters() -> None:
@@ -69,7 +69,7 @@ def test_too_little_is_said_in_words() -> None:
     with pytest.raises(TooLittle, match=r"one half of the data has 15 samples .* each needs at least 20"):
         calibrate(make_answers(telling, 30))
     always = [Answer(f"s{at}", {"f": numbers()}, {"f": True}) for at in range(60)]
-    with pytest.raises(TooLittle, match=r"all 30 fields in one half of the data are right.* Harder samples"):
+    with pytest.raises(TooLittle, match=r"all 30 fields in one half of the data are correct.* harder samples"):
         calibrate(always)
 
 
@@ -87,9 +87,9 @@ def test_only_extracted_answers_with_evidence_are_read_from_a_log() -> None:
     unscored = {**entries[1], "fields": {**entries[1]["fields"], "extra": numbers()}}
     found = answers_of([entries[0], old, unscored, *entries_of(answers, "Submitted"), *entries_of(answers, "Failed")])
     assert [set(one.fields) for one in found] == [{"f0"}, {"f0"}]
-    assert [one.right for one in found] == [answers[0].right, answers[1].right]
+    assert [one.correct for one in found] == [answers[0].correct, answers[1].correct]
 
 
 def test_what_counts_as_right_can_be_less_than_all() -> None:
     entry = {**entries_of(make_answers(telling, 1))[0], "scores": {"f0": 0.75}}
-    assert [answers_of([entry], right)[0].right["f0"] for right in (1.0, 0.75)] == [False, True]
+    assert [answers_of([entry], right)[0].correct["f0"] for right in (1.0, 0.75)] == [False, True]
