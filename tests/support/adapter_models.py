@@ -6,13 +6,13 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import dspy
 from dspy.lm15 import Message, Response, Usage, response_to_events
 
 from rlm.models.profile import ModelProfile
+from tests.support.chat_server import ChatServer, Play, completion
 
 
 class Cut(str):
@@ -106,48 +106,26 @@ Reply = Callable[[dict[str, Any]], tuple[int, Any]]
 """From the body of a request to a status and either a text or an error's body."""
 
 
-class ChatServer:
-    """A server on this machine that speaks OpenAI's chat dialect. `bodies` has what was sent to it."""
+class ReplyingServer(ChatServer):
+    """A chat server that answers by a function. `bodies` has what was sent to it."""
 
     def __init__(self, reply: Reply) -> None:
+        super().__init__()
         self.bodies: list[dict[str, Any]] = []
-        bodies = self.bodies
+        self._reply = reply
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                bodies.append(body)
-                status, answer = reply(body)
-                sent = json.dumps(_completion(answer) if status == 200 else answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(sent)))
-                self.end_headers()
-                self.wfile.write(sent)
-
-            def log_message(self, *args: Any) -> None: ...
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-        self._thread.start()
+    def next_play(self) -> Play:
+        """What the function gives for the request that came last."""
+        body = self.requests[-1].body
+        self.bodies.append(body)
+        status, answer = self._reply(body)
+        if status != 200:
+            return Play(status, json.dumps(answer).encode())
+        return Play(body=completion(str(answer), finish="length" if isinstance(answer, Cut) else "stop"))
 
     def lm(self, name: str = "openai/some-model") -> Any:
-        port = self._server.server_address[1]
-        return dspy.LM(name, api_base=f"http://127.0.0.1:{port}/v1", api_key="none", cache=False, num_retries=0)
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-
-def _completion(text: Any) -> dict[str, Any]:
-    finish = "length" if isinstance(text, Cut) else "stop"
-    choice = {"index": 0, "message": {"role": "assistant", "content": str(text)}, "finish_reason": finish}
-    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-    about = {"id": "1", "object": "chat.completion", "created": 1, "model": "some-model"}
-    return {**about, "choices": [choice], "usage": usage}
+        """A model that asks this server."""
+        return dspy.LM(name, api_base=self.url, api_key="none", cache=False, num_retries=0)
 
 
 def bad_request(words: str) -> tuple[int, Any]:

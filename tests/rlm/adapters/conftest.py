@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,7 +8,8 @@ import pytest
 
 from rlm import settings
 from rlm.adapters import structured_output
-from tests.support.adapter_models import ChatServer, Reply
+from rlm.models.direct.connection_pool import connections
+from tests.support.adapter_models import ReplyingServer
 
 
 @pytest.fixture(autouse=True)
@@ -26,12 +28,6 @@ def _nothing_remembered() -> Iterator[None]:
 
 @pytest.fixture
 def serve() -> Iterator[Any]:
-    servers: list[ChatServer] = []
-
-    def make(reply: Reply) -> ChatServer:
-        servers.append(ChatServer(reply))
-        return servers[-1]
-
-    yield make
-    for server in servers:
-        server.close()
+    with contextlib.ExitStack() as servers:
+        yield lambda reply: servers.enter_context(ReplyingServer(reply))
+    connections.close()

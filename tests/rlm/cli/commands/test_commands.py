@@ -14,28 +14,12 @@ import jsonschema_rs
 import pytest
 import yaml
 
-import rlm.cli
 from rlm import __version__
 from rlm.cli import exit_codes
 from rlm.tasks import TaskError, TaskProblem
 
 COMMANDS = ["run", "batch", "check", "init", "schema", "doctor", "completion"]
 HEAVY = ("dspy", "litellm", "pydantic", "rich", "yaml", "sandbox.session")
-
-
-@pytest.fixture
-def rlm_main(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs the command line in this process: its exit code, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            rlm.cli.main(arguments)
-        out, err = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, out, err
-
-    return run
 
 
 def test_help_is_quick_and_imports_nothing_heavy() -> None:
@@ -56,23 +40,23 @@ def test_help_is_quick_and_imports_nothing_heavy() -> None:
     assert min(used) < 0.4
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_teaches_with_an_example(rlm_main: Any, command: str) -> None:
-    code, out, _ = rlm_main(command, "--help")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_teaches_with_an_example(command: Any, name: str) -> None:
+    code, out, _ = command(name, "--help")
     assert code == 0
     assert "Example:" in out
-    assert f"rlm {command}" in out
+    assert f"rlm {name}" in out
 
 
-def test_help_lists_every_command_and_the_exit_codes(rlm_main: Any) -> None:
-    code, out, _ = rlm_main("--help")
+def test_help_lists_every_command_and_the_exit_codes(command: Any) -> None:
+    code, out, _ = command("--help")
     assert code == 0
     assert all(command in out for command in COMMANDS)
     assert "130 interrupted" in out
 
 
-def test_version(rlm_main: Any) -> None:
-    assert rlm_main("--version") == (0, f"rlm {__version__}\n", "")
+def test_version(command: Any) -> None:
+    assert command("--version") == (0, f"rlm {__version__}\n", "")
 
 
 @pytest.mark.parametrize(
@@ -96,8 +80,8 @@ def test_version(rlm_main: Any) -> None:
         (["run", "missing.yaml"], "missing.yaml: cannot be read (No such file or directory)"),
     ],
 )
-def test_wrong_usage_ends_with_2(rlm_main: Any, arguments: list[str], said: str) -> None:
-    code, out, err = rlm_main(*arguments)
+def test_wrong_usage_ends_with_2(command: Any, arguments: list[str], said: str) -> None:
+    code, out, err = command(*arguments)
     assert (code, out) == (2, "")
     assert said in err
 
@@ -106,35 +90,35 @@ def test_wrong_usage_ends_with_2(rlm_main: Any, arguments: list[str], said: str)
 
 
 def test_init_writes_what_check_accepts_and_never_overwrites(
-    rlm_main: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    assert rlm_main("init")[0] == 0
+    assert command("init")[0] == 0
     written = (tmp_path / "task.yaml").read_text()
-    code, out, _ = rlm_main("check", "task.yaml")
+    code, out, _ = command("check", "task.yaml")
     assert code == 0
     assert out.startswith("task.yaml is fine: doc: str, question: str -> answer: str, quotes: list of str")
     (tmp_path / "task.yaml").write_text("mine")
-    code, _, err = rlm_main("init")
+    code, _, err = command("init")
     assert code == 2
     assert "exists already" in err
     assert (tmp_path / "task.yaml").read_text() == "mine"
     assert written.count("# ") > 20
 
 
-def test_init_writes_into_a_folder_or_says_why_not(rlm_main: Any, tmp_path: Path) -> None:
+def test_init_writes_into_a_folder_or_says_why_not(command: Any, tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
-    assert rlm_main("init", "here")[0] == 0
+    assert command("init", "here")[0] == 0
     assert (tmp_path / "here" / "task.yaml").exists()
-    code, _, err = rlm_main("init", "nowhere/task.yaml")
+    code, _, err = command("init", "nowhere/task.yaml")
     assert code == 2
     assert "No such file or directory" in err
 
 
-def test_every_line_of_the_example_that_is_commented_out_is_right_too(rlm_main: Any, tmp_path: Path) -> None:
-    rlm_main("init")
+def test_every_line_of_the_example_that_is_commented_out_is_right_too(command: Any, tmp_path: Path) -> None:
+    command("init")
     given = yaml.safe_load((tmp_path / "task.yaml").read_text())
-    validator = jsonschema_rs.validator_for(json.loads(rlm_main("schema")[1]))
+    validator = jsonschema_rs.validator_for(json.loads(command("schema")[1]))
     validator.validate(given)
     validator.validate(
         {
@@ -147,9 +131,9 @@ def test_every_line_of_the_example_that_is_commented_out_is_right_too(rlm_main: 
     )
 
 
-def test_check_says_everything_that_is_wrong(rlm_main: Any, tmp_path: Path) -> None:
+def test_check_says_everything_that_is_wrong(command: Any, tmp_path: Path) -> None:
     (tmp_path / "task.yaml").write_text('signature: "doc: str -> n: int"\nmodels: m\nbudget: {max_iteration: 1}\n')
-    code, out, err = rlm_main("check", "task.yaml")
+    code, out, err = command("check", "task.yaml")
     assert (code, out) == (2, "")
     assert err.splitlines() == [
         "task.yaml:1:1: input doc (str) is missing; add it under `inputs:`, or with -i doc=VALUE",
@@ -157,20 +141,20 @@ def test_check_says_everything_that_is_wrong(rlm_main: Any, tmp_path: Path) -> N
     ]
 
 
-def test_check_takes_the_options_that_run_takes(rlm_main: Any, tmp_path: Path) -> None:
+def test_check_takes_the_options_that_run_takes(command: Any, tmp_path: Path) -> None:
     (tmp_path / "task.yaml").write_text('signature: "doc: str -> n: int"\n')
-    code, out, _ = rlm_main("check", "task.yaml", "-i", "doc=x", "--model", "openai/a", "--max-duration", "2m")
+    code, out, _ = command("check", "task.yaml", "-i", "doc=x", "--model", "openai/a", "--max-duration", "2m")
     assert code == 0
     assert "openai/a; at most 20 iterations, 2:00" in out
 
 
 def test_check_warns_of_models_that_are_probably_wrong(
-    rlm_main: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     models = "{main: opnai/gpt-5, sub: gpt-5, extraction: openai/gpt-5}"
     (tmp_path / "task.yaml").write_text(f'signature: "doc: str -> n: int"\ninputs: {{doc: x}}\nmodels: {models}\n')
-    code, out, err = rlm_main("check", "task.yaml")
+    code, out, err = command("check", "task.yaml")
     assert code == 0
     assert out.startswith("task.yaml can be run, with 3 warnings: ")
     assert err.splitlines() == [
@@ -180,20 +164,20 @@ def test_check_warns_of_models_that_are_probably_wrong(
         "in the task file",
     ]
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    code, out, err = rlm_main("check", "task.yaml", "--model", "openai/a", "--sub-model", "openai/b")
+    code, out, err = command("check", "task.yaml", "--model", "openai/a", "--sub-model", "openai/b")
     assert (code, err) == (0, "")
     assert out.startswith("task.yaml is fine: ")
 
 
-def test_schema_is_json_alone(rlm_main: Any) -> None:
-    code, out, err = rlm_main("schema")
+def test_schema_is_json_alone(command: Any) -> None:
+    code, out, err = command("schema")
     assert (code, err) == (0, "")
     assert json.loads(out)["title"] == "rlm task"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts(rlm_main: Any, shell: str) -> None:
-    code, out, _ = rlm_main("completion", shell)
+def test_completion_scripts(command: Any, shell: str) -> None:
+    code, out, _ = command("completion", shell)
     assert code == 0
     assert f"_RLM_COMPLETE={shell}_complete" in out
 
@@ -213,10 +197,10 @@ def test_completion_completes_without_importing_anything_heavy() -> None:
 # doctor ------------------------------------------------------------------------------------------------------------
 
 
-def test_doctor_names_keys_and_never_shows_them(rlm_main: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_names_keys_and_never_shows_them(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     monkeypatch.setenv("EMPTY_API_KEY", "")
-    code, out, err = rlm_main("doctor", "--json")
+    code, out, err = command("doctor", "--json")
     found = {one["name"]: one for one in json.loads(out)["checks"]}
     assert code in (0, 4)
     assert "OPENAI_API_KEY" in found["API keys"]["detail"]
@@ -225,12 +209,12 @@ def test_doctor_names_keys_and_never_shows_them(rlm_main: Any, monkeypatch: pyte
     assert "secret" not in out + err
 
 
-def test_doctor_ends_with_4_where_there_is_no_isolation(rlm_main: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_ends_with_4_where_there_is_no_isolation(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from sandbox import doctor
     from sandbox.isolation.probe import Report
 
     monkeypatch.setattr(doctor, "probe", lambda: Report((), None))
-    code, out, _ = rlm_main("doctor")
+    code, out, _ = command("doctor")
     assert code == 4
     assert "No isolation works here" in out
 
@@ -245,10 +229,10 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     monkeypatch.setattr("rlm.tasks.schema.task.json_schema", schema)
 
 
-def test_an_internal_error_is_one_line_and_3(rlm_main: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_one_line_and_3(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RLM_DEBUG", raising=False)
     failing(monkeypatch, KeyError("two\nlines"))
-    code, out, err = rlm_main("schema")
+    code, out, err = command("schema")
     assert (code, out) == (3, "")
     assert err.startswith("rlm: internal error in rlm/cli/commands/schema.py:")
     assert err.count("\n") == 1
@@ -256,10 +240,10 @@ def test_an_internal_error_is_one_line_and_3(rlm_main: Any, monkeypatch: pytest.
     assert "RLM_DEBUG=1" in err
 
 
-def test_an_internal_error_shows_its_traceback_when_asked(rlm_main: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_shows_its_traceback_when_asked(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLM_DEBUG", "1")
     failing(monkeypatch, KeyError("x"))
-    code, _, err = rlm_main("schema")
+    code, _, err = command("schema")
     assert code == 3
     assert "Traceback (most recent call last)" in err
 
@@ -275,10 +259,10 @@ def test_an_internal_error_shows_its_traceback_when_asked(rlm_main: Any, monkeyp
     ],
 )
 def test_errors_and_their_codes(
-    rlm_main: Any, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, said: str
+    command: Any, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, said: str
 ) -> None:
     failing(monkeypatch, error)
-    ended, out, err = rlm_main("schema")
+    ended, out, err = command("schema")
     assert (ended, out) == (code, "")
     assert said in err
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-import rlm.cli
 from rlm.cli import exit_codes
 from rlm.models.local import embedded, library
 from rlm.models.local.embedded import embedded_gguf
@@ -21,20 +20,11 @@ TASK = 'signature: "doc: str -> title: str"\ninputs: {doc: hello}\nmodels:'
 
 
 @pytest.fixture
-def rlm_main(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+def rlm_main(command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs the command line in this process, with a home of its own."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RLM_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            rlm.cli.main(arguments)
-        out, err = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, out, err
-
-    return run
+    return command
 
 
 @pytest.fixture
