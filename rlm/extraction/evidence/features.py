@@ -1,7 +1,7 @@
-"""The evidence for each field of an extraction, in numbers: what a calibrator (`rlm.calibration`) reads.
+"""The evidence for each field of an extraction in numbers, which a calibrator (`rlm.calibration`) reads.
 
-Nothing here depends on the names of fields or on what a task is about, so that what was learnt on one task can be used
-on another. All numbers are between 0 and 1, but for `attempts` and `rivals`.
+Features do not depend on the names of fields or the subject of a task, so that a calibrator fitted on one task can be
+used for another. All are between 0 and 1, except `attempts` and `rivals`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from ...history import REPLHistoryEntry
 from ...signatures.validation import plain
 from ..confidence import score
+from .cells import literals, loop_names
 from .find import RECENT, Findings
 from .flatten import leaves_of, same, spread
-from .labels import beside_name, is_hedged
-from .literals import literals, loop_names
+from .labels import beside_name, is_tentative
 from .match import Text, is_distinctive
 
 if TYPE_CHECKING:
@@ -25,45 +25,46 @@ if TYPE_CHECKING:
 FORMULA = "formula"
 
 FEATURES: Mapping[str, str] = {
-    FORMULA: "what the formula (`confidence.score`) says of the whole answer",
-    "null": "the field is null",
-    "boolean": "it is true or false",
-    "number": "it is a number",
-    "many": "it is a list, a mapping or a model",
-    "small": "it is a number below ten or a text of two letters: found by chance almost anywhere",
-    "telling": "there is something in it to look for",
-    "named": "a variable, or a key, with the field's name holds exactly it",
-    "against": "a variable or a key with the field's name holds something else",
-    "alike": "a variable whose name has a word of the field's name holds some of it",
-    "labelled": "a cell printed it beside the field's name",
-    "mislabelled": "a cell printed something else beside the field's name",
-    "hedged": "all that holds or prints it calls itself partial, a guess or a sample",
-    "held": "the share of its values that variables hold",
-    "printed": "the share of its values that recent cells printed",
-    "incomplete": "some of its values were found, but neither variables nor cells have all of them",
-    "excerpt": "no variable holds it, and cells printed it only as part of a longer line of an input",
-    "leftover": "only variables that loops have left behind hold it, and no cell printed it",
-    "both": "all of it is held and all of it was printed",
-    "nothing": "there was something to look for, and none of it was found",
-    "late": "the last cell that printed anything printed some of it",
-    "literal": "the share of its values that the model wrote into its code, instead of computing them",
-    "guessed": "all of it stands in the code, and no cell printed it otherwise",
-    "in_input": "the share of its values that stand in an input",
-    "rivals": "how many other values of its kind the variables hold (logarithm)",
+    FORMULA: "the confidence of the whole answer by the formula (`confidence.score`)",
+    "null": "the value is null",
+    "boolean": "the value is true or false",
+    "number": "the value is a number",
+    "many": "the value is a list, a mapping or a model",
+    "small": "the value is a number below ten or a text of two letters: found by chance almost anywhere",
+    "telling": "parts of the value are distinctive, so that finding them means something",
+    "named": "a variable, or a key, with the name of the field has exactly this value",
+    "against": "a variable, or a key, with the name of the field has another value",
+    "alike": "a variable with a word of the field's name has a part of the value",
+    "labelled": "a cell printed the value beside the name of the field",
+    "mislabelled": "a cell printed another value beside the name of the field",
+    "hedged": "every variable and line with the value calls itself partial, a guess or a sample",
+    "held": "the share of the value's parts that are in variables",
+    "printed": "the share of the value's parts that recent cells printed",
+    "incomplete": "parts of the value were found, but neither variables nor cells have all of them",
+    "excerpt": "no variable has the value, and cells printed it only within a longer line of an input",
+    "leftover": "only variables left by loops have the value, and no cell printed it",
+    "both": "all parts are in variables, and all were printed",
+    "nothing": "the value has distinctive parts, and none was found",
+    "late": "the last cell that printed anything printed a part of the value",
+    "literal": "the share of the value's parts that are literals in the code, not computed",
+    "guessed": "all parts are literals in the code, and no other cell printed them",
+    "in_input": "the share of the value's parts that are in an input",
+    "rivals": "the number of other values of this kind in variables (logarithm)",
     "others": "the share of the other fields with evidence",
     "errors": "the share of iterations that ended in an error",
     "last_failed": "the last iteration ended in an error",
-    "asked": "the code asked a model",
-    "attempts": "how many attempts were refused before the extraction gave a valid answer",
-    "out_of_errors": "the run stopped because of errors, one after the other",
-    "out_of_time": "the run stopped because its time was up",
+    "asked": "the code called a model",
+    "attempts": "the number of extraction attempts that were refused before this one",
+    "out_of_errors": "the run was stopped because of consecutive errors",
+    "out_of_time": "the run was stopped because its time was used up",
 }
-"""What is looked at, and what it says."""
+"""The features, and what each says."""
 
-_LEAVES = 20  # of a field that are looked for in code and inputs
-_HITS = 50  # places in an input where a short text is looked at
 MODEL_CALLS = frozenset({"llm_query", "llm_batch", "llm_query_batched", "rlm_query"})
-"""The functions of the REPL that ask a model."""
+"""The functions of the REPL that call a model."""
+
+_MAX_LEAVES = 20  # of a field that are searched for in code and inputs
+_MAX_HITS = 50  # places in an input where a short text is examined
 
 
 def features(
@@ -76,13 +77,13 @@ def features(
     reason: str = "",
     attempts: int = 1,
 ) -> dict[str, dict[str, float]]:
-    """The evidence for every field, by feature. `reason` is the kind of the limit that was reached."""
-    own = {name: held.value for name, held in variables.items() if name not in inputs and held.has_value}
+    """Return the features of every field. `reason` is the kind of the limit that was reached."""
+    values = {name: variable.value for name, variable in variables.items() if name not in inputs and variable.has_value}
     loops = {name for entry in history for name in loop_names(entry.code)}
-    written = Text("\n".join(literals(entry.code) for entry in history if entry.code))
-    texts = [text for given in inputs.values() for text in _texts(given)]
+    code = Text("\n".join(literals(entry.code) for entry in history if entry.code))
+    texts = [text for value in inputs.values() for text in _texts(value)]
     printing = [entry.iteration for entry in history if entry.printed.strip()][-RECENT:]
-    supported = {one.field for one in findings.evidence}
+    supported = {piece.field for piece in findings.evidence}
     run = {
         FORMULA: score(outputs, findings),
         "errors": sum(not entry.success for entry in history) / len(history) if history else 0.0,
@@ -92,29 +93,29 @@ def features(
         "out_of_errors": float(reason == "max_consecutive_errors"),
         "out_of_time": float(reason == "timeout"),
     }
-    made: dict[str, dict[str, float]] = {}
-    for name, value in outputs.items():
-        carried, _ = plain(value)
-        found = _found(name, findings, printing[-1] if printing else None)
-        holders = {one.variable for one in findings.evidence if one.field == name and one.variable is not None}
-        said = _said(carried, written, texts)
-        others = [other in supported for other, inner in outputs.items() if other != name and inner is not None]
+    by_field: dict[str, dict[str, float]] = {}
+    for name, output in outputs.items():
+        value, _ = plain(output)
+        support = _support(name, findings, printing[-1] if printing else None)
+        sources = _sources(value, code, texts)
+        holders = {piece.variable for piece in findings.evidence if piece.field == name and piece.variable is not None}
+        others = [other in supported for other, part in outputs.items() if other != name and part is not None]
         numbers = {
-            **_kind(carried),
-            **_names(name, carried, own),
-            **_words(name, carried, findings, history, texts),
-            **found,
-            **said,
+            **_kind(value),
+            **_namesakes(name, value, values),
+            **_surroundings(name, value, findings, history, texts),
+            **support,
+            **sources,
             **run,
-            "nothing": float(said["telling"] > 0 and found["held"] == found["printed"] == 0),
-            "incomplete": 0 < max(found["held"], found["printed"]) < 1,
-            "leftover": bool(holders) and holders <= loops and found["printed"] == 0,
-            "guessed": said["literal"] == 1 and found["printed"] == 0,
-            "rivals": _rivals(carried, own),
+            "nothing": float(sources["telling"] > 0 and support["held"] == support["printed"] == 0),
+            "incomplete": 0 < max(support["held"], support["printed"]) < 1,
+            "leftover": bool(holders) and holders <= loops and support["printed"] == 0,
+            "guessed": sources["literal"] == 1 and support["printed"] == 0,
+            "rivals": _rivals(value, values),
             "others": sum(others) / len(others) if others else 1.0,
         }
-        made[name] = {feature: float(numbers[feature]) for feature in FEATURES}
-    return made
+        by_field[name] = {feature: float(numbers[feature]) for feature in FEATURES}
+    return by_field
 
 
 def _kind(value: Any) -> dict[str, float]:
@@ -129,94 +130,99 @@ def _kind(value: Any) -> dict[str, float]:
     }
 
 
-def _names(field: str, value: Any, own: Mapping[str, Any]) -> dict[str, float]:
-    """Whether what bears the field's name holds its value, or something else."""
-    there = [own[field]] if field in own else []
-    there += [held[field] for held in own.values() if isinstance(held, dict) and field in held]
-    named = any(same(value, held) for held in there)
-    return {"named": named, "against": bool(there) and not named}
+def _namesakes(field: str, value: Any, variables: Mapping[str, Any]) -> dict[str, float]:
+    """Compare the value with the variables and keys that have the name of the field."""
+    namesakes = [variables[field]] if field in variables else []
+    namesakes += [held[field] for held in variables.values() if isinstance(held, dict) and field in held]
+    named = any(same(value, namesake) for namesake in namesakes)
+    return {"named": named, "against": bool(namesakes) and not named}
 
 
-def _words(
+def _surroundings(
     field: str, value: Any, findings: Findings, history: Sequence[REPLHistoryEntry], inputs: list[str]
 ) -> dict[str, float]:
-    """What the names and the lines around a field say of it."""
-    pieces = [one for one in findings.evidence if one.field == field]
-    names = [one.variable for one in pieces if one.variable is not None]
+    """Read the names of variables and the lines that the evidence for a field is in."""
+    pieces = [piece for piece in findings.evidence if piece.field == field]
+    names = [piece.variable for piece in pieces if piece.variable is not None]
     outputs = {entry.iteration: entry.output for entry in history}
-    printed = [(one, _line(outputs.get(one.iteration or 0, ""), one.span)) for one in pieces if one.span is not None]
-    around = names + [line for _, line in printed]
-    excerpts = (len(line) > len(one.quote) and any(line in text for text in inputs) for one, line in printed)
+    lines = [(piece, _line(outputs.get(piece.iteration or 0, ""), piece.span)) for piece in pieces if piece.span]
+    texts = names + [line for _, line in lines]
+    excerpts = (len(line) > len(piece.quote) and any(line in text for text in inputs) for piece, line in lines)
     words = set(field.lower().split("_"))
     beside = beside_name(field, value, history)
     return {
         "alike": any(words & set(name.lower().split("_")) for name in names),
         "labelled": beside is True,
         "mislabelled": beside is False,
-        "excerpt": bool(printed) and not names and all(excerpts),
-        "hedged": bool(around) and all(map(is_hedged, around)),
+        "excerpt": bool(lines) and not names and all(excerpts),
+        "hedged": bool(texts) and all(map(is_tentative, texts)),
     }
 
 
 def _line(text: str, span: tuple[int, int]) -> str:
-    """The line of a text that a stretch of it stands in, as far as it is near."""
+    """Return the line around a span, at most 100 characters to either side."""
     begin = max(text.rfind("\n", 0, span[0]) + 1, span[0] - 100)
     end = text.find("\n", span[1])
     return text[begin : min(end if end >= 0 else len(text), span[1] + 100)].strip()
 
 
-def _found(field: str, findings: Findings, last: int | None) -> dict[str, float]:
+def _support(field: str, findings: Findings, last: int | None) -> dict[str, float]:
+    """Return how much of a field is in variables and in printed text; `last` is the last iteration that printed."""
     support = findings.support.get(field)
     if support is None:
         return {"held": 0.0, "printed": 0.0, "both": 0.0, "late": 0.0}
-    held, printed = support.held / support.values, support.printed / support.values
-    late = any(one.field == field and one.iteration == last for one in findings.evidence if one.kind == "history")
+    held, printed = support.in_variables / support.values, support.in_history / support.values
+    late = any(
+        piece.field == field and piece.iteration == last and piece.kind == "history" for piece in findings.evidence
+    )
     return {"held": held, "printed": printed, "both": held == printed == 1.0, "late": late}
 
 
-def _said(value: Any, written: Text, inputs: list[str]) -> dict[str, float]:
-    """What the code and the inputs say of a field."""
-    telling = [leaf.value for leaf in leaves_of(value, ()) if is_distinctive(leaf.value)]
-    if not telling:
+def _sources(value: Any, code: Text, inputs: list[str]) -> dict[str, float]:
+    """Return how much of a value is written in the code and in the inputs."""
+    distinctive = [leaf.value for leaf in leaves_of(value, ()) if is_distinctive(leaf.value)]
+    if not distinctive:
         return {"telling": 0.0, "literal": 0.0, "in_input": 0.0}
-    some = spread(telling, _LEAVES)
+    parts = spread(distinctive, _MAX_LEAVES)
     return {
         "telling": 1.0,
-        "literal": sum(written.find(one) is not None for one in some) / len(some),
-        "in_input": sum(any(_stands_in(str(one), text) for text in inputs) for one in some) / len(some),
+        "literal": sum(code.find(part) is not None for part in parts) / len(parts),
+        "in_input": sum(any(_contains_word(text, str(part)) for text in inputs) for part in parts) / len(parts),
     }
 
 
-def _rivals(value: Any, own: Mapping[str, Any]) -> float:
-    """Other values that could be taken for this one."""
-    kind = _shape(value)
-    held = [inner for one in own.values() for inner in (one, *(one.values() if isinstance(one, dict) else ()))]
-    return math.log1p(sum(_shape(one) == kind and not same(value, one) for one in held[:200]))
+def _rivals(value: Any, variables: Mapping[str, Any]) -> float:
+    """Count the other values in variables that could be taken for this one."""
+    kind = _comparable_type(value)
+    values = [
+        part for held in variables.values() for part in (held, *(held.values() if isinstance(held, dict) else ()))
+    ]
+    return math.log1p(sum(_comparable_type(part) == kind and not same(value, part) for part in values[:200]))
 
 
-def _shape(value: Any) -> type:
+def _comparable_type(value: Any) -> type:
     return float if isinstance(value, int | float) and not isinstance(value, bool) else type(value)
 
 
-def _texts(given: Any) -> list[str]:
-    if isinstance(given, str):
-        return [given]
-    some = given.values() if isinstance(given, dict) else given if isinstance(given, list) else ()
-    return [one for one in some if isinstance(one, str)][:1000]
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [item for item in items if isinstance(item, str)][:1000]
 
 
-def _stands_in(text: str, whole: str) -> bool:
-    """Whether a text stands in another where words begin and end. Inputs are large: nothing but `find`."""
+def _contains_word(whole: str, text: str) -> bool:
+    """Return whether a text is in another, with word boundaries around it. Inputs are large: only `find` is used."""
     at = whole.find(text)
-    for _ in range(_HITS):
+    for _ in range(_MAX_HITS):
         if at < 0:
             return False
         end = at + len(text)
-        if not (_joins(whole[at - 1 : at], text[:1]) or _joins(text[-1:], whole[end : end + 1])):
+        if not (_is_inside_word(whole[at - 1 : at], text[:1]) or _is_inside_word(text[-1:], whole[end : end + 1])):
             return True
         at = whole.find(text, at + 1)
     return False
 
 
-def _joins(left: str, right: str) -> bool:
+def _is_inside_word(left: str, right: str) -> bool:
     return bool(left) and bool(right) and left.isalnum() and right.isalnum()

@@ -1,17 +1,17 @@
-"""Where the outputs of an extraction can be seen: in the live variables, and in what the last cells printed.
+"""The search for evidence: where the outputs of an extraction are in the live variables and in recent output of cells.
 
-A field is found when every distinctive value in it (`matching.is_distinctive`) was found. Booleans, null, empties and
-values equal to an input say nothing by being found somewhere: they count only where a variable with the field's name
-holds them, and are set aside otherwise. What is no evidence:
+A field is found when every distinctive value in it (`match.is_distinctive`) was found. Booleans, null, empty values and
+values equal to an input are not distinctive: they count only if a variable with the name of the field has them. What is
+no evidence:
 
-- inputs: variables with an input's name, or that hold the whole of an input under another name;
-- a value somewhere in a large collection (`rows`, `list(range(1000))`), unless the whole field equals the collection,
-  or the value stands under a key with the field's name;
-- a value in what the runtime wrote: tracebacks, limits, hints, cell numbers;
-- a value printed by a cell whose own code has it as a literal: `print("Paris")` shows what the model wrote, not what it
+- inputs: variables with the name of an input, or with the whole of an input under another name;
+- a value somewhere in a large collection (`rows`, `list(range(1000))`), unless the field equals the whole collection,
+  or the value is under a key with the name of the field;
+- a value in text of the runtime: tracebacks, limits, hints, cell numbers;
+- a value printed by a cell whose code has it as a literal: `print("Paris")` shows what the model wrote, not what it
   found. Code and reasoning are not searched.
 
-Text of an input that a cell printed is evidence: it is what the model looked at.
+Text of an input that a cell printed is evidence: the model looked at it.
 """
 
 from __future__ import annotations
@@ -27,65 +27,64 @@ from ...history import REPLHistoryEntry
 from ...json_values import Path, pointer
 from ...results import Evidence
 from ...signatures.validation import plain
+from .cells import literals, printed
 from .flatten import Leaf, leaves_of, same, spread
-from .literals import literals
 from .match import Text, is_distinctive, needles, normal
 from .numbers import Number, Numbers, as_number
-from .printed import printed
 
 if TYPE_CHECKING:
     from sandbox.results import Variable
 
 __all__ = ["RECENT", "Evidence", "Findings", "Support", "find_evidence", "null_ratio"]
 
-RECENT = 3  # "recent history" is this many of the last iterations that printed anything
-_MOST_LEAVES = 200  # of one field that are looked for, spread over all of it
-_MOST_KEPT = 20  # pieces of evidence for one field of each kind
-_SMALL = 50  # a collection of more values than this may hold any value by chance
-_MOST_VALUES = 50_000  # of all variables together that are looked at
-_QUOTE = 200
-_NOT_DATA = ("def ", "class ", "module ")  # how previews of code begin
-_COLLECTION = re.compile(r"(\w+\()?[\[{(]")  # how previews of sets, of `Counter({...})` and `deque([...])` begin
+RECENT = 3  # the number of last iterations with printed output that are searched
+_MAX_LEAVES = 200  # of one field that are searched for, spread over all of it
+_MAX_PIECES = 20  # of evidence for one field, of each kind
+_SMALL = 50  # a collection of more values than this may have any value by chance
+_MAX_VALUES = 50_000  # of all variables together that are searched
+_MAX_QUOTE = 200
+_NOT_DATA = ("def ", "class ", "module ")  # beginnings of previews of code
+_COLLECTION = re.compile(r"(\w+\()?[\[{(]")  # beginnings of previews of sets, `Counter({...})`, `deque([...])`
 
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """How many values of one field were looked for, and how many of them were found."""
+    """How many values of one field were searched for, and how many were found."""
 
     values: int
-    held: int
-    """In the variables. The whole field counts as all of its values."""
+    in_variables: int
+    """Found in variables. A variable with the whole field has all of its values."""
 
-    printed: int
-    """In what recent cells printed."""
+    in_history: int
+    """Found in the output of recent cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was found of some outputs, and what the scorer needs to know."""
+    """The evidence for some outputs, as a scorer reads it."""
 
     evidence: tuple[Evidence, ...]
     in_variables: bool
-    """Every field that counts was found in the variables, and there was one."""
+    """Whether there are fields that count, and all were found in variables."""
 
     in_history: bool
-    """Every field that counts was found in the recent history, and there was one."""
+    """Whether there are fields that count, and all were found in the output of recent cells."""
 
     null_ratio: float
     """The share of output fields that are null."""
 
     unsupported: tuple[str, ...] = ()
-    """Fields with a value for which there is no evidence at all."""
+    """Fields with a value and without any evidence."""
 
     support: Mapping[str, Support] = field(default_factory=dict, compare=False)
-    """By field, how much of it was found."""
+    """How much of each field was found."""
 
     features: Mapping[str, Mapping[str, float]] = field(default_factory=dict, compare=False)
-    """By field, the evidence in numbers: see `features.py`."""
+    """The features of each field: see `features.py`."""
 
 
-_Found = list[Evidence | None] | None
-"""For each value of a field the evidence, or None; None in place of all where the field does not count."""
+_Pieces = list[Evidence | None] | None
+"""The evidence for each value of a field, or None; None for all if the field does not count."""
 
 
 def find_evidence(
@@ -96,24 +95,27 @@ def find_evidence(
     *,
     recent: int = RECENT,
 ) -> Findings:
-    """Look for the outputs, typed, in the variables and in the last `recent` iterations that printed anything."""
+    """Search the variables and the last `recent` iterations with printed output for the typed outputs."""
     fields = dict(outputs)
-    given = inputs or {}
-    holders = _Variables(variables, given)
+    inputs = inputs or {}
+    searched = _Variables(variables, inputs)
     cells = [_Cell(entry) for entry in history if entry.printed.strip()][-recent:] if recent > 0 else []
     evidence: list[Evidence] = []
     counted: dict[str, list[bool]] = {"variable": [], "history": []}
     support: dict[str, Support] = {}
     for name, value in fields.items():
-        telling = [leaf for leaf in leaves_of(value, (name,)) if _says_something(leaf.value, given)]
-        leaves = spread(telling, _MOST_LEAVES)
-        held, seen = holders.find(name, value, leaves), _in_cells(leaves, cells)
-        support[name] = Support(max(1, len(leaves)), _found(held, len(leaves)), _found(seen, len(leaves)))
-        for kind, found in (("variable", held), ("history", seen)):
-            if found is not None:
-                counted[kind].append(None not in found)
-                evidence += [one for one in found if one is not None][:_MOST_KEPT]
-    supported = {one.field for one in evidence}
+        distinctive = [leaf for leaf in leaves_of(value, (name,)) if _is_evidence(leaf.value, inputs)]
+        leaves = spread(distinctive, _MAX_LEAVES)
+        found: dict[str, _Pieces] = {
+            "variable": searched.find(name, value, leaves),
+            "history": _in_cells(leaves, cells),
+        }
+        support[name] = Support(max(1, len(leaves)), *(_count(pieces, len(leaves)) for pieces in found.values()))
+        for kind, pieces in found.items():
+            if pieces is not None:
+                counted[kind].append(None not in pieces)
+                evidence += [piece for piece in pieces if piece is not None][:_MAX_PIECES]
+    supported = {piece.field for piece in evidence}
     return Findings(
         evidence=tuple(evidence),
         in_variables=bool(counted["variable"]) and all(counted["variable"]),
@@ -124,48 +126,44 @@ def find_evidence(
     )
 
 
-def _found(pieces: _Found, values: int) -> int:
-    """How many values were found. One piece of evidence can stand for the whole field."""
+def _count(pieces: _Pieces, values: int) -> int:
+    """Return how many values were found. One piece of evidence can be for the whole field."""
     if pieces is None or None in pieces:
-        return sum(one is not None for one in pieces or ())
+        return sum(piece is not None for piece in pieces or ())
     return max(1, values)
 
 
 def null_ratio(outputs: Mapping[str, Any]) -> float:
-    """The share of the fields that are null."""
+    """Return the share of the fields that are null."""
     return sum(value is None for value in outputs.values()) / len(outputs) if outputs else 0.0
 
 
-def _says_something(value: Any, inputs: Mapping[str, Any]) -> bool:
+def _is_evidence(value: Any, inputs: Mapping[str, Any]) -> bool:
     return is_distinctive(value) and not any(same(value, given) for given in inputs.values())
 
 
-def _is_one_of(variable: Variable, inputs: list[Any]) -> bool:
-    held = variable.value
-    return variable.has_value and any(type(given) is type(held) and given == held for given in inputs)
+def _is_copy(value: Any, inputs: list[Any]) -> bool:
+    return any(type(given) is type(value) and given == value for given in inputs)
 
 
 class _Variables:
-    """The variables that can be evidence, and the single values in the small ones by value."""
+    """The variables that can be evidence, and an index of the values in small ones."""
 
     def __init__(self, variables: Mapping[str, Variable], inputs: Mapping[str, Any]) -> None:
-        whole = [given for given in inputs.values() if isinstance(given, str | list | dict)]
-        self._held = {
+        whole = [value for value in inputs.values() if isinstance(value, str | list | dict)]
+        self._variables = {
             name: variable
             for name, variable in variables.items()
-            if name not in inputs
-            and not (
-                variable.has_value and any(type(one) is type(variable.value) and one == variable.value for one in whole)
-            )
+            if name not in inputs and not (variable.has_value and _is_copy(variable.value, whole))
         }
         self._strings: dict[str, str] = {}
         numbers: list[tuple[Number, str]] = []
         self._keyed: dict[str, list[tuple[str, Any]]] = {}
         self._previews: list[tuple[str, Text]] = []
-        room = _MOST_VALUES
-        for name, variable in self._held.items():
+        room = _MAX_VALUES
+        for name, variable in self._variables.items():
             if not variable.has_value:
-                # A date, a Decimal, a dataclass: something small of its own. What has a size may be a copy of anything.
+                # A date, a Decimal, a dataclass: small values. A value with a size may be a copy of anything.
                 if variable.size is None and not variable.preview.startswith(_NOT_DATA):
                     self._previews.append((name, Text(variable.preview)))
                 continue
@@ -188,12 +186,12 @@ class _Variables:
         elif isinstance(value, int | float) and not isinstance(value, bool):
             numbers.append((value, name))
 
-    def find(self, field: str, value: Any, leaves: list[Leaf]) -> _Found:
-        """The evidence for the whole of a field or for each of its values."""
+    def find(self, field: str, value: Any, leaves: list[Leaf]) -> _Pieces:
+        """Return the evidence for a whole field, or for each of its values."""
         carried, problems = plain(value)
-        namesake, text = self._held.get(field), None
+        namesake, text = self._variables.get(field), None
         if namesake is not None and not namesake.has_value:
-            # Sets and the like have no JSON value. Under the field's name, what can be seen of them is worth as much.
+            # Sets and the like have no JSON value. Under the name of the field, their preview is as good.
             text = Text(namesake.preview) if _COLLECTION.match(namesake.preview) else None
             namesake = None
         if namesake is not None and not problems and same(carried, namesake.value):
@@ -201,7 +199,7 @@ class _Variables:
         if not leaves:
             return None if namesake is None else [None]
         if isinstance(carried, list | dict):
-            for name, variable in self._held.items():
+            for name, variable in self._variables.items():
                 if variable.has_value and same(carried, variable.value):
                     return [self._evidence((field,), name)]
         if namesake is not None and isinstance(namesake.value, str):
@@ -210,24 +208,24 @@ class _Variables:
         return [None if holder is None else self._evidence(leaf.path, holder) for leaf, holder in holders]
 
     def _holder(self, field: str, value: Any, namesake: Text | None) -> str | None:
-        """The name of a variable that holds a single value."""
+        """Return the name of a variable with a single value."""
         if namesake is not None and namesake.find(value) is not None:
             return field
         for needle in needles(value):
-            found = self._strings.get(normal(needle)) if isinstance(needle, str) else self._numbers.find(needle)
-            if found is not None:
-                return str(found)
-            for name, keyed in self._keyed.get(field, ()):
+            name = self._strings.get(normal(needle)) if isinstance(needle, str) else self._numbers.find(needle)
+            if name is not None:
+                return str(name)
+            for holder, keyed in self._keyed.get(field, ()):
                 if same(needle, keyed):
-                    return name
+                    return holder
         return next((name for name, preview in self._previews if preview.find(value) is not None), None)
 
     def _evidence(self, path: Path, name: str) -> Evidence:
-        return Evidence(pointer(path), "variable", self._held[name].preview[:_QUOTE], variable=name)
+        return Evidence(pointer(path), "variable", self._variables[name].preview[:_MAX_QUOTE], variable=name)
 
 
 class _Cell:
-    """What one iteration printed, and what its code would have it print anyway."""
+    """The printed output of an iteration, and the literals of its code."""
 
     def __init__(self, entry: REPLHistoryEntry) -> None:
         self.entry = entry
@@ -238,12 +236,14 @@ class _Cell:
         span = self._output.find(leaf.value)
         if span is None or self._literals.find(leaf.value) is not None:
             return None
-        quote = self.entry.output[span[0] : span[1]][:_QUOTE]
+        quote = self.entry.output[span[0] : span[1]][:_MAX_QUOTE]
         return Evidence(pointer(leaf.path), "history", quote, iteration=self.entry.iteration, span=span)
 
 
-def _in_cells(leaves: list[Leaf], cells: list[_Cell]) -> _Found:
-    """The newest evidence for each value of a field."""
+def _in_cells(leaves: list[Leaf], cells: list[_Cell]) -> _Pieces:
+    """Return the newest evidence for each value of a field."""
     if not leaves:
         return None
-    return [next((one for cell in reversed(cells) if (one := cell.find(leaf)) is not None), None) for leaf in leaves]
+    return [
+        next((piece for cell in reversed(cells) if (piece := cell.find(leaf)) is not None), None) for leaf in leaves
+    ]

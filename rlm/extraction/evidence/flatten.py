@@ -1,4 +1,4 @@
-"""Values taken apart into the single values that they are made of, and compared by them."""
+"""Values flattened into single values, and compared by them."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A single value, and where it stands in the whole."""
+    """A single value and its path in the whole."""
 
     path: Path
     value: Any
 
 
 def leaves_of(value: Any, path: Path) -> Iterator[Leaf]:
-    """The values that a value is made of. The keys of a dict are data as well; the fields of a model are not."""
+    """Yield the single values in a value. The keys of a dict are data as well; the fields of a model are not."""
     if isinstance(value, enum.Enum):
         yield Leaf(path, value.value)
     elif isinstance(value, BaseModel):
-        for name, inner in value:
-            yield from leaves_of(inner, (*path, name))
+        for name, item in value:
+            yield from leaves_of(item, (*path, name))
     elif isinstance(value, Mapping) and value:
-        for key, inner in value.items():
+        for key, item in value.items():
             yield Leaf((*path, str(key)), key)
-            yield from leaves_of(inner, (*path, str(key)))
+            yield from leaves_of(item, (*path, str(key)))
     elif isinstance(value, list | tuple | set | frozenset) and value:
-        for index, inner in enumerate(value):
-            yield from leaves_of(inner, (*path, index))
+        for index, item in enumerate(value):
+            yield from leaves_of(item, (*path, index))
     else:
         yield Leaf(path, value)
 
 
-def spread(leaves: list[T], most: int) -> list[T]:
-    """At most so many of the leaves, from all over the whole."""
-    step = len(leaves) / most
-    return leaves if step <= 1 else [leaves[int(index * step)] for index in range(most)]
+def spread(items: list[T], limit: int) -> list[T]:
+    """Return at most `limit` of the items, spread evenly."""
+    step = len(items) / limit
+    return items if step <= 1 else [items[int(index * step)] for index in range(limit)]
 
 
 def same(value: Any, other: Any) -> bool:
-    """Whether two plain values are the same: numbers with a tolerance, strings in normal form."""
+    """Return whether two plain values are the same: numbers with a tolerance, strings in normal form."""
     if isinstance(value, bool | None) or isinstance(other, bool | None):
         return value is other
     if isinstance(value, int | float) and isinstance(other, int | float):
@@ -59,5 +59,5 @@ def same(value: Any, other: Any) -> bool:
     if isinstance(value, list) and isinstance(other, list):
         return len(value) == len(other) and all(map(same, value, other))
     if isinstance(value, dict) and isinstance(other, dict):
-        return value.keys() == other.keys() and all(same(inner, other[key]) for key, inner in value.items())
+        return value.keys() == other.keys() and all(same(item, other[key]) for key, item in value.items())
     return False

@@ -1,9 +1,9 @@
-"""Finding a typed value in text: numbers as numbers (`numerals.py`), strings as whole words in any script.
+"""The search for typed values in text: numbers as numbers (`numbers.py`), strings as whole words in any script.
 
 A substring test would find the digit `1` in most texts by chance. Strings are compared in NFKC, casefolded, with single
-spaces, and only where words begin and end. All searches are linear in the text, and texts are read up to a size.
+spaces, and only at word boundaries. All searches take linear time, and texts are read up to a size.
 
-Not covered: dates other than ISO 8601 and their `repr`; words in another grammatical form.
+Not covered: dates other than ISO 8601 and their `repr`; inflected words.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .numbers import SPACELESS, Number, Numbers, as_number, numbers_in
 
 Span = tuple[int, int]
 
-_MOST = 200_000  # characters of a text that are read: half from its beginning, half from its end
-_WORK = 2_000_000  # characters compared for one string before its search is given up
+_MAX_CHARS = 200_000  # of a text that are read: half from its beginning, half from its end
+_MAX_COMPARED = 2_000_000  # characters compared for one string before its search ends
 _is_spaceless = re.compile(f"[{SPACELESS}]").match
 
 
 def normal(text: str) -> str:
-    """A string as it is compared: NFKC, casefolded, with single spaces."""
+    """Return a string in the form that is compared: NFKC, casefolded, with single spaces."""
     return " ".join(_normal_word(word) for word in text.split())
 
 
@@ -38,22 +38,22 @@ def _normal_word(word: str) -> str:
 
 
 def is_distinctive(value: object) -> bool:
-    """Whether finding the value somewhere says anything: not for booleans, null, empties and bare punctuation."""
+    """Return whether finding a value means something: not for booleans, null, empty values and punctuation."""
     if isinstance(value, str):
         return any(char.isalnum() for char in value)
     return value is not None and not isinstance(value, bool | dict | list | tuple | set | frozenset)
 
 
 class Text:
-    """A text prepared for looking up many values in it."""
+    """A text in which many values are searched for."""
 
     def __init__(self, text: str) -> None:
-        half = _MOST // 2
-        pieces = [(0, text)] if len(text) <= _MOST else [(0, text[:half]), (len(text) - half, text[-half:])]
+        half = _MAX_CHARS // 2
+        pieces = [(0, text)] if len(text) <= _MAX_CHARS else [(0, text[:half]), (len(text) - half, text[-half:])]
         self._pieces = [_Piece(piece, offset) for offset, piece in pieces]
 
     def find(self, value: object) -> Span | None:
-        """Where the value stands in the text, or None."""
+        """Return the place of a value in the text, or None."""
         for needle in needles(value):
             for piece in self._pieces:
                 span = piece.find_text(needle) if isinstance(needle, str) else piece.find_number(needle)
@@ -63,7 +63,7 @@ class Text:
 
 
 def needles(value: object) -> list[str | Number]:
-    """What to look for: a number, or the ways to write a value that is none."""
+    """Return what to search for: a number, or the ways to write another value."""
     if isinstance(value, bool) or not is_distinctive(value):
         return []
     if isinstance(value, int | float):
@@ -79,7 +79,7 @@ def needles(value: object) -> list[str | Number]:
 
 
 class _Piece:
-    """One stretch of a text: its numbers, and its words in normal form with the way back to where they stood."""
+    """A piece of a text: its numbers, and its words in normal form with their places."""
 
     def __init__(self, text: str, offset: int) -> None:
         self._text, self._offset = text, offset
@@ -102,16 +102,16 @@ class _Piece:
         if not needle:
             return None
         at = self._normal.find(needle)
-        for _ in range(max(10, _WORK // (len(needle) + 1))):
+        for _ in range(max(10, _MAX_COMPARED // (len(needle) + 1))):
             if at < 0:
                 return None
-            if _stands_alone(self._normal, at, at + len(needle)):
+            if _at_boundaries(self._normal, at, at + len(needle)):
                 return self._place(at, True) + self._offset, self._place(at + len(needle) - 1, False) + self._offset
             at = self._normal.find(needle, at + 1)
         return None
 
     def _place(self, at: int, beginning: bool) -> int:
-        """Where a place in the normal form is in the text; the edge of its word, if the word changed its length."""
+        """Return the place in the text for one in the normal form; an edge of the word if its length has changed."""
         index = bisect.bisect_right(self._starts, at) - 1
         start, end = self._words[index]
         if self._starts[index + 1] - self._starts[index] - 1 == end - start:
@@ -119,8 +119,8 @@ class _Piece:
         return start if beginning else end
 
 
-def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Whether a stretch of a text begins and ends where words or numbers do."""
+def _at_boundaries(text: str, start: int, end: int) -> bool:
+    """Return whether a part of a text begins and ends at boundaries of words or numbers."""
     return not (
         (start > 0 and _joined(text[start - 1], text[start], end - start))
         or (end < len(text) and _joined(text[end - 1], text[end], end - start))
@@ -132,7 +132,7 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
 def _joined(left: str, right: str, length: int) -> bool:
     if not (_in_word(left) and _in_word(right)):
         return False
-    # A single sign of a script without spaces is part of many words, so it has to stand by itself.
+    # A single character of a script without spaces is part of many words.
     return length == 1 or not (_is_spaceless(left) or _is_spaceless(right))
 
 

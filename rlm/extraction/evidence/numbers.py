@@ -1,7 +1,7 @@
-"""Numbers in text, in the ways people and programs write them.
+"""Numbers in text, as people and programs write them.
 
-`5` is not in `15`, `5.2`, `5kg`, `v5` or `2026-05-05`; it is in, `$5.00`, `+5`, `5%`. What stands in one compact run
-is read in the likely way: `1,234` is one number, `3,14` may be 3.14 or two numbers, `1.2.3` is none.
+`5` is not in `15`, `5.2`, `5kg`, `v5` or `2026-05-05`; it is in `$5.00`, `+5`, `5%`. A run of digits and separators is
+read in the likely way: `1,234` is one number, `3,14` may be 3.14 or two numbers, `1.2.3` is none.
 
 Not covered: numbers with a unit attached, plain spaces between thousands, Indian grouping, number words.
 """
@@ -17,15 +17,15 @@ from typing import Any
 
 Number = int | float
 
-_LONGEST = 400  # characters of one number
-# Scripts that put no space between words: next to these there is always a boundary.
+_MAX_CHARS = 400  # of one number
+# Scripts without spaces between words: there is a boundary next to each character.
 SPACELESS = (
     "\u0e00-\u0fff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf"
     "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
 )
 _SEPARATORS = ".,'\u2019_\u00a0\u202f\u2009"
 _LETTER = rf"[^\W{SPACELESS}]"
-# Possessive throughout: a run of digits is taken whole or not at all, so no text makes this slow.
+# Possessive throughout: a run of digits matches whole or not at all, so that no text makes this slow.
 _RUN = re.compile(
     rf"""
     (?<!{_LETTER}) (?<!\d[{_SEPARATORS}])
@@ -48,7 +48,7 @@ _PADDED = re.compile(r"[-+]?0\d")
 
 
 def numbers_in(text: str) -> list[tuple[Number, int, int]]:
-    """Every number in a text, and where it stands. One run can be read as more than one number."""
+    """Return every number in a text with its place. One run can be read as more than one number."""
     found: list[tuple[Number, int, int]] = []
     for match in _RUN.finditer(text):
         if match["date"] is not None:
@@ -67,12 +67,12 @@ def numbers_in(text: str) -> list[tuple[Number, int, int]]:
 
 def _read_run(body: str, power: str) -> list[tuple[Number, int, int]]:
     if _PLAIN.fullmatch(body):
-        return _one(body + power, len(body))
-    if len(body) <= _LONGEST and not power:
+        return _number(body + power, len(body))
+    if len(body) <= _MAX_CHARS and not power:
         if _GROUPED.fullmatch(body):
-            return _one(re.sub(rf"[{_SEPARATORS[1:]}]", "", body), len(body))
+            return _number(re.sub(rf"[{_SEPARATORS[1:]}]", "", body), len(body))
         if _CONTINENTAL.fullmatch(body):
-            return _one(re.sub(r"[^\d,]", "", body).replace(",", "."), len(body))
+            return _number(re.sub(r"[^\d,]", "", body).replace(",", "."), len(body))
     if "," not in body:
         return []
     parts = body.split(",")
@@ -81,33 +81,33 @@ def _read_run(body: str, power: str) -> list[tuple[Number, int, int]]:
         (value, start, start + length)
         for part, start in zip(parts, starts, strict=False)
         if _PLAIN.fullmatch(part)
-        for value, _, length in _one(part, len(part))
+        for value, _, length in _number(part, len(part))
     ]
     if len(parts) == 2 and "." not in body:
-        found += _one(".".join(parts) + power, len(body))
+        found += _number(".".join(parts) + power, len(body))
     return found
 
 
-def _one(digits: str, length: int) -> list[tuple[Number, int, int]]:
-    if len(digits) > _LONGEST:
+def _number(digits: str, length: int) -> list[tuple[Number, int, int]]:
+    if len(digits) > _MAX_CHARS:
         return []
     value: Number = int(digits) if digits.isdecimal() else float(digits)
     return [(value, 0, length)] if math.isfinite(value) else []
 
 
 def as_number(text: str) -> Number | None:
-    """The number that a text is, if it is nothing but a number. `007` is not: the zeros mean something."""
+    """Return the number that a text is, or None. `007` is none: its zeros mean something."""
     text = text.strip()
-    if not text or len(text) > _LONGEST or _PADDED.match(text) or text.endswith("%"):
+    if not text or len(text) > _MAX_CHARS or _PADDED.match(text) or text.endswith("%"):
         return None
     found = [value for value, start, end in numbers_in(text) if (start, end) == (0, len(text))]
     return found[0] if len(found) == 1 else None
 
 
 def tolerance(value: Number) -> float:
-    """How far another number may be off. None for whole numbers; for others a millionth, or what rounding hides.
+    """Return by how much another number may differ: 0 for whole numbers, else a millionth or the rounding error.
 
-    3.14 stands for 3.14159, as it would after `round(x, 2)`; but a number of one or two digits does not.
+    3.14 matches 3.14159, as after `round(x, 2)`; a number of one or two digits matches no longer one.
     """
     if isinstance(value, int) or not math.isfinite(value) or value.is_integer():
         return 0.0
@@ -117,7 +117,7 @@ def tolerance(value: Number) -> float:
 
 
 def same_number(value: Number, other: Number) -> bool:
-    """Whether `other` says `value`, within the tolerance of `value`."""
+    """Return whether `other` is `value`, within the tolerance of `value`."""
     try:
         return value == other or abs(float(other) - value) <= tolerance(value) > 0
     except OverflowError:
@@ -125,7 +125,7 @@ def same_number(value: Number, other: Number) -> bool:
 
 
 class Numbers:
-    """Numbers and where they came from, to be looked up by value."""
+    """Numbers with their places, to be looked up by value."""
 
     def __init__(self, numbers: list[tuple[Number, Any]]) -> None:
         self._exact: dict[Number, Any] = {}
@@ -139,7 +139,7 @@ class Numbers:
         self._places = numbers
 
     def find(self, value: Number) -> Any:
-        """Where the first such number came from, or None."""
+        """Return the place of the first such number, or None."""
         if value in self._exact:
             return self._exact[value]
         margin = tolerance(value)

@@ -8,10 +8,10 @@ import pytest
 
 from rlm.budgets import FallbackTrigger
 from rlm.calibration import FEATURES, features_of
+from rlm.extraction.evidence.cells import loop_names
 from rlm.extraction.evidence.features import features
 from rlm.extraction.evidence.find import find_evidence
-from rlm.extraction.evidence.labels import beside_name, is_hedged
-from rlm.extraction.evidence.literals import loop_names
+from rlm.extraction.evidence.labels import beside_name, is_tentative
 from rlm.history import CallRecord, REPLHistoryEntry
 from rlm.models.scripted import scripted_lm
 from rlm.repl.config import RunConfig
@@ -97,7 +97,7 @@ def test_a_list_that_was_found_in_part() -> None:
 def test_partial_results_that_say_so() -> None:
     assert look({"n": 417}, {"n_so_far": 417})["n"]["hedged"] == 1
     assert look({"n": 417}, {"n_all": 417})["n"]["hedged"] == 0
-    assert [is_hedged(text) for text in ("approx. 40", "tmp", "template", "total", "n_partial")] == [1, 1, 0, 0, 1]
+    assert [is_tentative(text) for text in ("approx. 40", "tmp", "template", "total", "n_partial")] == [1, 1, 0, 0, 1]
 
 
 @pytest.mark.parametrize(
