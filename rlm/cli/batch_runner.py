@@ -17,11 +17,11 @@ from ..batch.errors import ExecutorError, MachineUnfit, NotWritable
 from ..tasks import Overrides, Task
 from . import exit_codes, preflight
 from .console import print_json, print_page
-from .cost_warning import CostWarning, costs_money
 from .formatting import count
 from .pages.batch_summary import batch_page
+from .preflight import CostWarning, costs_money
 from .progress.batch import BatchView, choose_view, repair_lines
-from .telemetry import telemetry
+from .runner import telemetry
 
 _PROGRESS_ITEMS = 20_000
 _SAME_OPTIONS = (

@@ -13,8 +13,8 @@ import click
 
 from . import exit_codes
 from .console import print_json, print_page
-from .cost_warning import CostWarning, costs_money
 from .formatting import count
+from .preflight import CostWarning, costs_money
 
 if TYPE_CHECKING:
     from ..evals.config import Evaluation
@@ -79,7 +79,7 @@ def _run(run: EvaluationRun, options: Mapping[str, Any]) -> _Ending:
     from ..traces.default_writer import default_observer
     from ..traces.writer import TraceWriter
     from .progress.evaluation import progress_of
-    from .telemetry import telemetry
+    from .runner import telemetry
 
     counts = f"{count(run.todo, 'run')} to do" + (f", {len(run.kept):,} done before" if run.kept else "")
     click.echo(f"Log: {run.writer.folder} ({counts})", err=True)

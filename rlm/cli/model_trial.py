@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from .formatting import one_line
-from .model_setup import prepare
+from .preflight import prepare
 
 _FREE = "What is the capital of France? Answer in one sentence."
 _CHOICE = "Which of these is a fruit: hammer, apple, or bicycle? Answer with one word."

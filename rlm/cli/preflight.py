@@ -8,10 +8,20 @@ from typing import TYPE_CHECKING
 from ..evals.simulated import ORACLE
 from ..models.providers import KEY_VARIABLES, PROVIDERS, provider_of
 from .exit_codes import EnvironmentProblem, missing_package_advice
-from .model_setup import prepare
 
 if TYPE_CHECKING:
     from ..tasks import ModelSpec, Task
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .formatting import count
+
+if TYPE_CHECKING:
+    from ..tasks import Task
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 _LOCAL_PRICES = "LITELLM_LOCAL_MODEL_COST_MAP"
 
@@ -92,3 +102,71 @@ def _import_litellm() -> None:
             del os.environ[_LOCAL_PRICES]
         else:
             os.environ[_LOCAL_PRICES] = before
+
+
+def costs_money(task: Task) -> bool:
+    """Return whether a task asks models that may cost money: not local, not scripted, not the built-in one."""
+    return any(spec.scripted is None and not spec.local and spec.model != ORACLE for spec in task.asked.values())
+
+
+class CostWarning:
+    """Warns once, the first time that a limit on the cost does not count all calls."""
+
+    def __init__(self, active: bool, say: Callable[[str], None]) -> None:
+        """`active` is whether there is a limit, and a model that may cost money."""
+        self._active, self._say = active, say
+
+    def check(self, run: str, usage: Mapping[str, Any] | None) -> None:
+        """Check the usage of a run."""
+        calls = int((usage or {}).get("unpriced_calls") or 0)
+        if self._active and calls:
+            self._active = False
+            self._say(
+                f"--max-cost: no price is known for {count(calls, 'call')} of {run}. Such calls count as free, and "
+                "the limit does not stop them."
+            )
+
+
+def prepare(weights: Path | None, backend: str | None = None) -> str:
+    """Return the backend that will run a model, and convert the weights if needed, with progress on standard error.
+
+    `weights` of None is the embedded model. Raise `EnvironmentProblem` or `WeightsError` where it cannot run here.
+    """
+    from ..models.local.embedded import embedded_gguf
+    from ..models.local.gguf import as_mlx
+    from ..models.local.library import choose, examine
+
+    path = weights or embedded_gguf()
+    facts = examine(path)
+    chosen, problem = choose(facts, backend)
+    if chosen is None:
+        raise EnvironmentProblem(f"{path.name} cannot be run here: {problem}")
+    if chosen == "mlx" and facts.is_gguf:
+        with _progress(f"Converting {path.name} for MLX, once") as progress:
+            as_mlx(path, progress=progress)
+    return chosen
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function that reports bytes done and in all: a bar on a terminal, one line elsewhere."""
+    if not sys.stderr.isatty():
+        yield _line(what)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, visible=False)
+        yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)
+
+
+def _line(what: str) -> Callable[[int, int], None]:
+    from ..units import size_text
+
+    def say(done: int, total: int) -> None:
+        if done == 0:
+            print(f"{what} ({size_text(total)})...", file=sys.stderr, flush=True)  # noqa: T201
+
+    return say

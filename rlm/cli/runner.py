@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from ..repl.replay import RecordedRun
     from ..results import ExecutionResult
     from ..tasks import Task
-    from .progress.view import View
+    from .progress.lines import View
+from ..events import Observer, ignore
+from .exit_codes import EnvironmentProblem
 
 T = TypeVar("T")
 _FLUSH_S = 10.0
@@ -36,7 +38,7 @@ def run_and_show(task: Task, output: Any, options: Mapping[str, Any], past: Reco
     from . import preflight
     from .console import print_json, print_page
     from .formatting import script_notice
-    from .progress.view import choose_view
+    from .progress.lines import choose_view
 
     _ = task.tools  # imported now: an error in them is an error of the task file
     preflight.require(task)
@@ -73,7 +75,7 @@ def _run(task: Task, view: View, past: RecordedRun | None) -> tuple[ExecutionRes
     from ..runner import make_run
     from ..traces.default_writer import default_observer
     from ..traces.writer import TraceWriter
-    from .telemetry import telemetry
+    from .runner import telemetry
 
     writer, spans = default_observer(), telemetry()
     view.start(task)
@@ -144,3 +146,18 @@ def _how_to_resume(result: ExecutionResult[Any], task_file: str) -> str:
     if default_observer() is ignore:
         return f"Interrupted after {done}. Nothing was recorded (RLM_TRACE is off). To start again: rlm run {task_file}"
     return f"Interrupted. Run {result.run_id} is recorded ({done}).\nTo continue: rlm resume {result.run_id}"
+
+
+_OFF = ("", "0", "off", "no", "false")
+
+
+def telemetry() -> Observer:
+    """Return an observer that creates spans, if the environment asks for it, or one that ignores events."""
+    if os.environ.get("RLM_OTEL", "").strip().lower() in _OFF:
+        return ignore
+    from ..telemetry import TelemetryMissing, spans
+
+    try:
+        return spans()
+    except TelemetryMissing as error:
+        raise EnvironmentProblem(f"RLM_OTEL is set, but {error}") from None

@@ -5,9 +5,18 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field
 
 from ..errors import RlmError
-from .errors import suggestion
+from .errors import TaskProblem, suggestion
+from .schema.section import Section
+from .yaml_document import Document
+
+if TYPE_CHECKING:
+    from ..extraction.confidence import Scorer
 
 
 class CheckProblem(RlmError):
@@ -67,3 +76,42 @@ def _column(text: str, node: ast.expr) -> int:
     # `ast` counts columns in bytes.
     line = text.strip().splitlines()[0].encode()
     return len(line[: node.col_offset].decode(errors="ignore")) if node.lineno == 1 else 0
+
+
+class AcceptFile(Section):
+    """The condition for accepting extracted answers."""
+
+    error: float = Field(
+        gt=0, lt=1, description="The largest share of wrong answers among accepted ones.", examples=[0.1]
+    )
+
+
+class ConfidenceFile(Section):
+    """The confidence of extracted answers."""
+
+    calibrator: str = Field(
+        description="A file that `rlm eval calibrate` wrote; a relative path is relative to the task file.",
+        examples=["calibrator.json"],
+    )
+    accept_at: AcceptFile | None = Field(
+        None, description="Extracted answers below the threshold for this error are not accepted: the run fails."
+    )
+
+
+def read_confidence(
+    section: ConfidenceFile | None, document: Document, folder: Path
+) -> tuple[Scorer | None, list[TaskProblem]]:
+    """Return the calibrator, if the file names one, and the problems of the section."""
+    if section is None:
+        return None, []
+    from ..calibration import CalibratorError, NoRule, scorer_of
+
+    accept_at = section.accept_at.model_dump() if section.accept_at is not None else None
+    try:
+        return scorer_of(folder / section.calibrator, accept_at), []
+    except CalibratorError as error:
+        path: tuple[str, ...] = ("confidence", "calibrator")
+        message = str(error)
+    except NoRule as error:
+        path, message = ("confidence", "accept_at", "error"), str(error)
+    return None, [document.problem(f"{'.'.join(path)}: {message}", document.value_place(path))]

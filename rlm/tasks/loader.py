@@ -14,14 +14,11 @@ from sandbox import Limits
 from ..budgets import FallbackTrigger
 from ..signatures import Signature, SignatureError
 from . import references
-from .adapters import read_adapter
-from .checks import CheckProblem, read_check
-from .confidence import read_confidence
+from .checks import CheckProblem, read_check, read_confidence
 from .errors import TaskError, TaskProblem
 from .input_files import standard_input
 from .inputs import InputReader
-from .local_models import local_problems
-from .models import ROLES, Models, choose
+from .models import ROLES, Models, choose, local_problems, read_adapter
 from .plans import TaskPlans, plan_problems, read_plans
 from .schema.task import BudgetFile, TaskFile
 from .task import Task

@@ -14,9 +14,8 @@ from ..budgets import FallbackTrigger
 from ..plans.plan import Plan
 from ..signatures import Signature
 from . import references
-from .adapters import AdapterSpec
 from .errors import TaskProblem
-from .models import ROLES, Models, ModelSpec
+from .models import ROLES, AdapterSpec, Models, ModelSpec
 from .plans import TaskPlans
 
 if TYPE_CHECKING:

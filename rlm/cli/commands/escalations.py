@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from .. import exit_codes
-from ..command_group import CommandGroup
 from ..escalation_logs import escalations, find_escalation, open_logs, operator_outputs, plan_to_approve, read, same_set
+from ..main import CommandGroup
 
 if TYPE_CHECKING:
     from ...plans.operator import Choice

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..command_group import CommandGroup
+from ..main import CommandGroup
 
 _MODULES = {name: f"eval_{name}" for name in ("run", "compare", "retry", "view", "list", "calibrate")}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..command_group import CommandGroup
+from ..main import CommandGroup
 
 if TYPE_CHECKING:
     from rich.table import Table

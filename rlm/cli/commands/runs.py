@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..command_group import CommandGroup
+from ..main import CommandGroup
 
 if TYPE_CHECKING:
     from ...traces import Runs

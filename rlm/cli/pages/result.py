@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -12,8 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...results import Evidence, ExecutionResult, Extracted, Failed, Submitted
-from ..formatting import clean, count, usage_text
-from .outputs import outputs_table
+from ..formatting import clean, count, one_line, usage_text, value_text
 from .plans import plan_part
 from .tables import facts_table, heading
 
@@ -67,3 +66,37 @@ def _partial(result: Failed) -> list[RenderableType]:
 def _tail(text: str) -> str:
     lines = clean(text[-4000:]).splitlines()[-_TAIL_LINES:]
     return "\n".join("  " + line[:200] for line in lines) or "  nothing"
+
+
+_QUOTES = 3
+
+
+def outputs_table(
+    outputs: Mapping[str, Any],
+    evidence: Sequence[Evidence] | None = None,
+    field_confidence: Mapping[str, float] | None = None,
+) -> Table:
+    """Return each output with its value and, where it was extracted, its confidence and its evidence."""
+    table = facts_table(name_style="bold")
+    for name, value in outputs.items():
+        table.add_row(clean(str(name)), Text(value_text(value)))
+        if evidence is not None:
+            found = [item for item in evidence if item.field == name]
+            confidence = (field_confidence or {}).get(str(name))
+            shown = "" if confidence is None else Text(f"{confidence:.2f}", "yellow")
+            table.add_row(shown, _evidence_text(value, found))
+    return table
+
+
+def _evidence_text(value: Any, evidence: Sequence[Evidence]) -> Text:
+    if not evidence and value is None:
+        return Text("nothing was found for it", "dim")
+    if not evidence:
+        return Text("no evidence in the variables or the history", "yellow")
+    lines = []
+    for item in evidence[:_QUOTES]:
+        place = f"variable {item.variable}" if item.kind == "variable" else f"output of iteration {item.iteration}"
+        lines.append(f"{clean(place)}: {one_line(item.quote, 70)}")
+    if len(evidence) > _QUOTES:
+        lines.append(f"and {count(len(evidence) - _QUOTES, 'more place')}")
+    return Text("\n".join(lines), "dim")

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from ...results import Evidence
 from ..formatting import clean, count, duration, middle_cut, money, one_line
-from .outputs import outputs_table
 from .plans import decision_lines
+from .result import outputs_table
 from .runs_table import STYLES, RunsTable, batch_of, ending_text
 from .tables import facts_table, heading, section
 

@@ -1,7 +1,8 @@
-"""The view of a run where there is no terminal: a line for each important event, with the time since the start."""
+"""Views of a run without a terminal: a line for each important event, or nothing; and the choice of a view."""
 
 from __future__ import annotations
 
+import sys
 from typing import TextIO
 
 from ...events import CellEnded, Event, ExtractionAttempted, HistoryAppended, RunEnded, RunStarted, TriggerFired
@@ -20,7 +21,19 @@ from ..formatting import (
 )
 from ..pages.plans import plan_lines
 from .state import Iteration, RunState
-from .view import View
+
+
+class View:
+    """The view of a run. This one shows nothing."""
+
+    def start(self, task: Task) -> None:
+        """Show the task; called before the run."""
+
+    def observe(self, event: Event) -> None:
+        """Show an event; called from any thread."""
+
+    def stop(self) -> None:
+        """End the view; called after the run, however it ended."""
 
 
 class LineView(View):
@@ -75,3 +88,17 @@ def iteration_text(iteration: Iteration) -> str:
     """Return a finished iteration as one line."""
     state = "ok" if iteration.success else "failed"
     return f"iteration {iteration.number} {state} ({facts_of(iteration)}) {last_line(iteration.output)}"
+
+
+def choose_view(quiet: bool) -> View:
+    """Return the view that suits standard error."""
+    if quiet:
+        return View()
+    if not sys.stderr.isatty():
+        return LineView(sys.stderr)
+    from rich.console import Console
+
+    from .live import LiveView
+
+    console = Console(stderr=True)
+    return LineView(sys.stderr) if console.is_dumb_terminal else LiveView(console)

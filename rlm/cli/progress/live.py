@@ -32,8 +32,8 @@ from ..formatting import (
 )
 from ..pages.plans import plan_lines
 from ..pages.tables import facts_table
+from .lines import View
 from .state import Call, Iteration, RunState
-from .view import View
 
 _PHASES = {
     "starting": "starting a kernel",

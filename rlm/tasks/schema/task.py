@@ -14,7 +14,7 @@ from sandbox import Limits
 
 from ...budgets import FallbackTrigger
 from ...units import Duration
-from ..confidence import ConfidenceFile
+from ..checks import ConfidenceFile
 from .plans import PlansSection
 from .section import Section, section_of
 

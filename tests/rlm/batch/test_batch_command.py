@@ -31,9 +31,9 @@ from rlm.batch.summary import BatchSummary
 from rlm.cli import exit_codes
 from rlm.cli import rlm as group
 from rlm.cli.console import print_page
-from rlm.cli.cost_warning import CostWarning, costs_money
 from rlm.cli.main import guard
 from rlm.cli.pages.batch_summary import batch_page
+from rlm.cli.preflight import CostWarning, costs_money
 from rlm.cli.progress import batch as batch_progress
 from rlm.cli.progress.batch import BarView, LinesView
 from rlm.paths import home
