@@ -18,6 +18,7 @@ const HELP = [
   ["x", "choose a run to compare"],
   ["c", "compare the two chosen runs"],
   ["t", "steps, or calls and cost"],
+  ["o", "hide or show the overview of a run"],
   ["?", "this help"],
 ];
 
@@ -93,44 +94,44 @@ function go(hash) {
 
 function read(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
-  const [name, one, other] = path.split("/").map((part) => {
+  const [name, first, second] = path.split("/").map((part) => {
     try {
       return decodeURIComponent(part);
     } catch {
       return part;
     }
   });
-  return { name, one, other, query: new URLSearchParams(query) };
+  return { name, first, second, query: new URLSearchParams(query) };
 }
 
 async function route() {
-  const wanted = read(location.hash);
-  if (source.embedded && wanted.name !== "run")
-    Object.assign(wanted, { name: "run", one: source.root, other: undefined });
+  const target = read(location.hash);
+  if (source.embedded && target.name !== "run")
+    Object.assign(target, { name: "run", first: source.root, second: undefined });
   const key =
-    wanted.name === "run"
-      ? `run/${wanted.one}`
-      : wanted.name === "compare"
-        ? `compare/${wanted.one}/${wanted.other}`
-        : wanted.name === "eval"
+    target.name === "run"
+      ? `run/${target.first}`
+      : target.name === "compare"
+        ? `compare/${target.first}/${target.second}`
+        : target.name === "eval"
           ? "eval"
           : "runs";
   if (page && key === address) {
-    if (wanted.name === "run" && page.model) await page.turn({ step: wanted.other, query: wanted.query });
+    if (target.name === "run" && page.model) await page.turn({ step: target.second, query: target.query });
     return;
   }
   page?.close();
   address = key;
-  const common = { source, go, chosen, home, query: wanted.query };
-  if (wanted.name === "run") page = new RunPage({ ...common, id: wanted.one });
-  else if (wanted.name === "compare") page = new ComparePage({ ...common, first: wanted.one, second: wanted.other });
-  else if (wanted.name === "eval") page = new EvaluationPage(common);
+  const common = { source, go, chosen, home, query: target.query };
+  if (target.name === "run") page = new RunPage({ ...common, id: target.first });
+  else if (target.name === "compare") page = new ComparePage({ ...common, first: target.first, second: target.second });
+  else if (target.name === "eval") page = new EvaluationPage(common);
   else page = new RunsPage(common);
   const here = page;
   content.replaceChildren(here.element);
   scrollTo(0, 0);
   try {
-    await here.start({ step: wanted.other, query: wanted.query });
+    await here.start({ step: target.second, query: target.query });
     document.title = `${here.title} · rlm`;
     if (here instanceof EvaluationPage && home === "#/") {
       home = "#/eval"; // from now on, Escape leads back to the evaluation

@@ -275,6 +275,22 @@ async def test_the_keys_do_what_the_help_says(tab: Any, address: str, runs: Any)
     await expect(page.locator(".runs .window-row").first).to_be_visible()
 
 
+async def test_the_cards_above_the_steps_can_be_hidden(tab: Any, address: str, runs: Any) -> None:
+    page = tab.page
+    await page.goto(f"{address}#/run/{runs.leases[0]}")
+    cards = page.locator(".run-cards, .flame")
+    await expect(cards.first).to_be_visible()
+    await page.click("button:has-text('Hide overview')")
+    await expect(cards.first).not_to_be_visible()
+    await expect(cards.last).not_to_be_visible()
+    await page.goto(f"{address}#/run/{runs.counts[0]}")
+    await expect(page.locator("h1")).to_have_text("count")
+    await expect(cards.first).not_to_be_visible()
+    await page.keyboard.press("o")
+    await expect(cards.first).to_be_visible()
+    await tab.until("document.querySelector('.flame-canvas').width > 600")  # drawn, although it was hidden before
+
+
 async def test_enter_in_the_search_opens_the_first_match(tab: Any, address: str, runs: Any) -> None:
     page = tab.page
     await page.goto(address)

@@ -1,4 +1,4 @@
-// How a run ended, as a small badge; how sure or how right it is, as a small bar.
+// The ending of a run as a badge, and its confidence or score as a bar.
 
 import { h } from "../lib/dom.js";
 import { percent } from "../lib/format.js";

@@ -40,9 +40,9 @@ function chart(model, gauge, points, top, fired) {
   const x = (time) => (Math.min(1, Math.max(0, (time - begin) / span)) * WIDTH).toFixed(1);
   const y = (value) => (HEIGHT - 2 - (top > 0 ? Math.min(1, value / top) : 0) * (HEIGHT - 5)).toFixed(1);
   const step = Math.max(1, Math.ceil(points.length / MOST_POINTS));
-  const kept = points.filter((_, index) => index % step === 0 || index === points.length - 1);
+  const sampled = points.filter((_, index) => index % step === 0 || index === points.length - 1);
   let path = `M0 ${y(0)}`;
-  for (const [time, value] of kept) path += ` H${x(time)} V${y(value)}`;
+  for (const [time, value] of sampled) path += ` H${x(time)} V${y(value)}`;
   const area = `${path} V${HEIGHT} H0 Z`;
   const at = fired && Number(x(fired.time));
   return svg(
@@ -59,12 +59,12 @@ export function gauges(model) {
   const end = finalUse(model);
   const bounds = limits(model);
   const fired = model.trigger;
-  const before = fired && model.budgets.filter((one) => one.time <= fired.time).at(-1);
+  const before = fired && model.budgets.filter((budget) => budget.time <= fired.time).at(-1);
   const cards = GAUGES.map((gauge) => {
     const now = numeric(end[gauge.name]);
     const limit = numeric(bounds[gauge.limit]);
     if (now === null && limit === null) return null;
-    const points = model.budgets.map((one) => [one.time, numeric(one[gauge.name]) ?? 0]);
+    const points = model.budgets.map((budget) => [budget.time, numeric(budget[gauge.name]) ?? 0]);
     points.push([model.end, now ?? points.at(-1)?.[1] ?? 0]);
     const value = now ?? 0;
     const cause = Boolean(fired) && fired.data.kind === gauge.reason;
@@ -84,14 +84,14 @@ export function gauges(model) {
           ],
         ) ?? at;
     const part = limit ? Math.min(1, value / limit) : null;
-    const said = limit !== null ? `${gauge.say(value)} of ${gauge.say(limit)}` : gauge.say(value);
+    const text = limit !== null ? `${gauge.say(value)} of ${gauge.say(limit)}` : gauge.say(value);
     return h(
       "div",
       {
         class: `gauge ${cause ? "cause" : ""}`,
         "data-gauge": gauge.name,
         role: "group",
-        "aria-label": `${gauge.label}: ${said}${cause ? "; the trigger fired here" : ""}`,
+        "aria-label": `${gauge.label}: ${text}${cause ? "; the trigger fired here" : ""}`,
       },
       h(
         "div",

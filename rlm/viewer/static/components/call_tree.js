@@ -1,4 +1,4 @@
-// The tree of everything that a run asked and called, with own and total cost. A branch is made when it is opened.
+// The tree of model calls, host calls and child runs, with own and total cost. Branches are loaded when opened.
 
 import { h } from "../lib/dom.js";
 import { count, dollars, seconds, short } from "../lib/format.js";
@@ -13,7 +13,7 @@ function cost(spent) {
 }
 
 export class Tree {
-  // `load(id)` gives the model of a child run.
+  // `load(id)` returns the model of a child run.
   constructor({ model, load }) {
     this.load = load;
     this.body = h("div", { class: "tree", role: "tree", "aria-label": "Calls" });
@@ -59,15 +59,15 @@ export class Tree {
     const nodes = model.planAsks.map((ask) => this.#askNode(ask, `#/run/${model.id}`));
     for (const child of model.byCall.get(null) ?? [])
       nodes.push(this.#runNode(child, async () => this.#insideRun(await this.load(child.id))));
-    const iterations = model.iterations.map((one) => ({
+    const iterations = model.iterations.map((iteration) => ({
       kind: "iteration",
-      label: `Iteration ${one.number}`,
-      detail: one.title,
-      href: `#/run/${model.id}/${one.number}`,
-      ...usedByIteration(model, one),
-      time: one.ended - one.started,
-      bad: one.cell?.ok === false,
-      children: one.asks.length || one.calls.length ? async () => this.#insideIteration(model, one) : null,
+      label: `Iteration ${iteration.number}`,
+      detail: iteration.title,
+      href: `#/run/${model.id}/${iteration.number}`,
+      ...usedByIteration(model, iteration),
+      time: iteration.ended - iteration.started,
+      bad: iteration.cell?.ok === false,
+      children: iteration.asks.length || iteration.calls.length ? async () => this.#insideIteration(model, iteration) : null,
     }));
     nodes.push(...iterations);
     const asks = model.extractionAsks;
@@ -78,18 +78,18 @@ export class Tree {
         detail: "",
         own: used([]),
         total: used(asks),
-        time: asks.reduce((sum, one) => sum + (one.seconds ?? 0), 0),
+        time: asks.reduce((sum, ask) => sum + (ask.seconds ?? 0), 0),
         children: async () => asks.map((ask, index) => this.#askNode(ask, `#/run/${model.id}/attempt-${index + 1}`)),
       });
     }
     return nodes;
   }
 
-  #insideIteration(model, one) {
-    const href = `#/run/${model.id}/${one.number}`;
+  #insideIteration(model, iteration) {
+    const href = `#/run/${model.id}/${iteration.number}`;
     return [
-      ...one.asks.map((ask) => this.#askNode(ask, href)),
-      ...one.calls.map((call) => {
+      ...iteration.asks.map((ask) => this.#askNode(ask, href)),
+      ...iteration.calls.map((call) => {
         const below = model.byCall.get(call.id) ?? [];
         return {
           kind: "call",
@@ -128,7 +128,7 @@ export class Tree {
     };
   }
 
-  // A row, and the place for what is below it.
+  // A row, and the container of the rows below it.
   #element(node, depth) {
     const below = h("div", { role: "group", hidden: true });
     const twist = node.children
@@ -160,14 +160,14 @@ export class Tree {
       h("span", { class: "num tokens" }, count(node.total.tokens)),
       h("span", { class: "num" }, seconds(node.time)),
     );
-    let made = false;
+    let loaded = false;
     if (node.children) {
       twist.addEventListener("click", async () => {
         const open = below.hidden;
         below.hidden = !open;
         row.setAttribute("aria-expanded", String(open));
-        if (!open || made) return;
-        made = true;
+        if (!open || loaded) return;
+        loaded = true;
         try {
           this.#page(below, await node.children(), 0, depth + 1);
         } catch (error) {

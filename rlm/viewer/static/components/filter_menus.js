@@ -1,4 +1,4 @@
-// Filters that are offered as lists; each is short for a few conditions in the search box.
+// Filters as menus; each option stands for conditions in the search box.
 
 export const CHOICES = [
   [

@@ -1,4 +1,4 @@
-// The calls that one cell made to the host.
+// The host calls of one cell.
 
 import { fold, textBlock } from "./text_block.js";
 import { h } from "../lib/dom.js";
@@ -9,17 +9,17 @@ import { line, shown } from "../lib/untrusted_text.js";
 
 const PAGE = 50;
 
-// Calls of one cell, fifty at a time: some cells make thousands.
+// The host calls of one cell, fifty at a time: a cell can make thousands.
 export function callList(source, model, calls) {
   const list = h("div", { class: "calls" });
   const add = async (from) => {
     const page = calls.slice(from, from + PAGE);
-    const found = await source.whole(
+    const events = await source.whole(
       model.id,
       page.flatMap((call) => [call.sequence, call.end]),
     );
     const rows = page.map((call) =>
-      callRow(source, model, call, found.get(call.sequence) ?? {}, found.get(call.end) ?? {}),
+      callRow(source, model, call, events.get(call.sequence) ?? {}, events.get(call.end) ?? {}),
     );
     const left = calls.length - from - page.length;
     const more =
@@ -83,8 +83,8 @@ function callRow(source, model, call, started, ended) {
             section("Answer", await textBlock(source, model.id, ended.answer, { kind: "json" })),
         call.asks.length
           ? section(
-              "Questions to models",
-              h("p", { class: "muted" }, `${plural(call.asks.length, "question")}, ${call.asks[0].model}`),
+              "Model calls",
+              h("p", { class: "muted" }, `${plural(call.asks.length, "request")}, ${call.asks[0].model}`),
             )
           : null,
       ].filter(Boolean),

@@ -37,47 +37,47 @@ function promptFold(source, id, ask, data) {
 }
 
 export async function iterationDetail(source, model, number, { variables, span, variable }) {
-  const one = model.byNumber.get(number);
-  if (!one) return h("div", { class: "detail" }, h("p", { class: "muted" }, `There is no iteration ${number}.`));
-  const main = one.asks.filter((ask) => ask.role === "main");
+  const iteration = model.byNumber.get(number);
+  if (!iteration) return h("div", { class: "detail" }, h("p", { class: "muted" }, `There is no iteration ${number}.`));
+  const main = iteration.asks.filter((ask) => ask.role === "main");
   const sequences = [
-    one.cell?.sequence,
-    one.cell?.end,
-    one.history,
-    one.differs,
+    iteration.cell?.sequence,
+    iteration.cell?.end,
+    iteration.history,
+    iteration.differs,
     ...main.flatMap((ask) => [ask.asked, ask.answered]),
   ];
-  const found = await source.whole(model.id, sequences);
+  const events = await source.whole(model.id, sequences);
   const id = model.id;
-  const started = found.get(one.cell?.sequence) ?? {};
-  const ended = found.get(one.cell?.end) ?? {};
-  const history = found.get(one.history) ?? {};
-  const answered = found.get(main.at(-1)?.answered) ?? {};
-  const failed = main.filter((ask) => ask.error).map((ask) => found.get(ask.answered));
+  const started = events.get(iteration.cell?.sequence) ?? {};
+  const ended = events.get(iteration.cell?.end) ?? {};
+  const history = events.get(iteration.history) ?? {};
+  const answered = events.get(main.at(-1)?.answered) ?? {};
+  const failed = main.filter((ask) => ask.error).map((ask) => events.get(ask.answered));
   const [reasoning, code, output, diff] = await Promise.all([
     history.reasoning ? textBlock(source, id, history.reasoning, { kind: "prose", label: "Reasoning" }) : null,
-    one.cell ? codeBlock(source, id, started.code, ended.error?.line) : null,
-    one.cell?.ended && (sizeOf(ended.output) || span)
-      ? textBlock(source, id, ended.output, { kind: one.cell.ok ? "out" : "out bad", span, label: "Output" })
+    iteration.cell ? codeBlock(source, id, started.code, ended.error?.line) : null,
+    iteration.cell?.ended && (sizeOf(ended.output) || span)
+      ? textBlock(source, id, ended.output, { kind: iteration.cell.ok ? "out" : "out bad", span, label: "Output" })
       : null,
-    one.variables === null ? null : variableDiff(variables, number, one.variables, variable),
+    iteration.variables === null ? null : variableDiff(variables, number, iteration.variables, variable),
   ]);
-  const spent = usedByIteration(model, one);
+  const spent = usedByIteration(model, iteration);
   const asking = main.reduce((sum, ask) => sum + (ask.seconds ?? 0), 0);
-  const state = !one.cell
-    ? one.history === null
+  const state = !iteration.cell
+    ? iteration.history === null
       ? model.live
         ? "waiting for the model"
         : "the trace ends here"
       : "no code in the reply"
-    : !one.cell.ended
+    : !iteration.cell.ended
       ? model.live
         ? "running"
         : "the trace ends here"
-      : one.cell.ok
+      : iteration.cell.ok
         ? null
-        : one.cell.limit
-          ? String(one.cell.limit)
+        : iteration.cell.limit
+          ? String(iteration.cell.limit)
           : ended.error
             ? String(ended.error.name ?? "error")
             : "error";
@@ -88,11 +88,11 @@ export async function iterationDetail(source, model, number, { variables, span, 
       "div",
       { class: "detail-head" },
       h("h2", {}, `Iteration ${number}`),
-      state && h("span", { class: `state ${one.cell?.ok === false ? "bad" : "waiting"}` }, shown(state)),
+      state && h("span", { class: `state ${iteration.cell?.ok === false ? "bad" : "waiting"}` }, shown(state)),
       figures(
         ["model", asking ? seconds(asking) : null],
         ["answer", cached(main) || null],
-        ["cell", one.cell?.ended ? seconds(one.cell.seconds) : null],
+        ["cell", iteration.cell?.ended ? seconds(iteration.cell.seconds) : null],
         ["tokens", spent.total.tokens ? count(spent.total.tokens) : null],
         ["cost", dollars(spent.total.cost)],
       ),
@@ -109,17 +109,17 @@ export async function iterationDetail(source, model, number, { variables, span, 
     ),
     section("Reasoning", reasoning),
     section("Code", code),
-    one.cell?.ended && section("Output", output ?? h("p", { class: "muted" }, "There was no output.")),
-    !one.cell &&
-      one.history !== null &&
+    iteration.cell?.ended && section("Output", output ?? h("p", { class: "muted" }, "There was no output.")),
+    !iteration.cell &&
+      iteration.history !== null &&
       answered.text !== undefined &&
       section("Reply", await textBlock(source, id, answered.text, { kind: "prompt" })),
-    one.differs !== null && section("Replay", replayed(source, id, found.get(one.differs))),
+    iteration.differs !== null && section("Replay", replayed(source, id, events.get(iteration.differs))),
     section("Variables", diff),
-    one.calls.length ? section(`Host calls`, callList(source, model, one.calls)) : null,
+    iteration.calls.length ? section(`Host calls`, callList(source, model, iteration.calls)) : null,
     section(
       "Prompt and reply",
-      ...main.map((ask) => promptFold(source, id, ask, found.get(ask.asked))),
+      ...main.map((ask) => promptFold(source, id, ask, events.get(ask.asked))),
       answered.text !== undefined &&
         fold(["Reply", h("span", { class: "muted" }, ` ${count(sizeOf(answered.text))} characters`)], () =>
           textBlock(source, id, answered.text, { kind: "prompt" }),
@@ -134,7 +134,7 @@ export async function iterationDetail(source, model, number, { variables, span, 
 
 function replayed(source, id, data) {
   return [
-    h("p", { class: "problem" }, "The replayed cell printed another output than the recorded one."),
+    h("p", { class: "problem" }, "The replayed cell printed another output than the recorded cell."),
     fold("Recorded output", () => textBlock(source, id, data?.recorded)),
     fold("Output of the replay", () => textBlock(source, id, data?.now)),
   ];

@@ -70,10 +70,10 @@ function parts(source, id, kind, data, plans) {
         section("Limits", facts(source, id, data.limits)),
       ];
     case "plan_rejected": {
-      const rows = (data.failed_thresholds ?? []).map((one) => [
-        line(one.metric, 60),
-        valueOf(source, id, one.threshold),
-        valueOf(source, id, one.actual),
+      const rows = (data.failed_thresholds ?? []).map((failed) => [
+        line(failed.metric, 60),
+        valueOf(source, id, failed.threshold),
+        valueOf(source, id, failed.actual),
       ]);
       return [section("Thresholds that it failed", table(["Metric", "Threshold", "Actual"], rows))];
     }
@@ -111,7 +111,7 @@ function rejectedPlans(source, id, data, plans) {
     .map(({ data: plan }) => [
       String(plan.rank),
       line(text(plan.name), 80),
-      valueOf(source, id, (plan.failed_thresholds ?? []).map((one) => text(one.threshold) || text(one.metric))),
+      valueOf(source, id, (plan.failed_thresholds ?? []).map((failed) => text(failed.threshold) || text(failed.metric))),
       plan.run_id ? link(plan.run_id) : "–",
     ]);
   return rows.length ? table(["Rank", "Plan", "Failed", "Run"], rows) : null;
@@ -151,7 +151,7 @@ function link(run) {
 }
 
 function names(data) {
-  return (data.candidates ?? []).map((one) => text(one.name)).join(" · ");
+  return (data.candidates ?? []).map((plan) => text(plan.name)).join(" · ");
 }
 
 function text(value) {

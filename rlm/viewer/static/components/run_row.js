@@ -6,7 +6,7 @@ import { ago, clock, count, dollars, percent, plural, seconds, short, titleOf } 
 import { line } from "../lib/untrusted_text.js";
 
 export function runRow(run, { chosen, choose, go }) {
-  const said = run.answer ?? run.reason ?? "";
+  const text = run.answer ?? run.reason ?? "";
   const pick = h("input", {
     type: "checkbox",
     "aria-label": `Choose ${run.id} to compare`,
@@ -45,7 +45,7 @@ export function runRow(run, { chosen, choose, go }) {
         ? h("span", { class: "none" }, "–")
         : [meter(run.confidence), h("span", { class: "figure" }, percent(run.confidence))],
     ),
-    h("span", { class: `cell answer ${run.answer ? "" : "why"}` }, line(said, 240)),
+    h("span", { class: `cell answer ${run.answer ? "" : "why"}` }, line(text, 240)),
     h("span", { class: "cell iterations" }, run.iterations_used ? count(run.iterations_used) : "–"),
     h("span", { class: "cell tokens", title: plural(run.tokens, "token") }, short(run.tokens)),
     h("span", { class: "cell cost" }, dollars(run.cost_usd)),

@@ -1,4 +1,4 @@
-// Two texts beside each other, with the lines marked that are in one of them only.
+// Two texts side by side, with the lines marked that differ.
 
 import { paired } from "../lib/line_diff.js";
 import { h } from "../lib/dom.js";
@@ -16,8 +16,8 @@ export function diffed(first, second) {
     );
   const rows = pairs
     .slice(0, MOST_LINES)
-    .map(([one, other]) =>
-      h("tr", {}, cell(first === undefined ? null : one, other), cell(second === undefined ? null : other, one)),
+    .map(([left, right]) =>
+      h("tr", {}, cell(first === undefined ? null : left, right), cell(second === undefined ? null : right, left)),
     );
   const rest = pairs.length - MOST_LINES;
   return h(

@@ -12,7 +12,7 @@ export async function startDetail(source, model) {
   const { beginning } = model.summary;
   const signature = beginning.signature ?? {};
   const id = model.id;
-  const inputs = Object.entries(beginning.inputs ?? {}).map(([name, one]) =>
+  const inputs = Object.entries(beginning.inputs ?? {}).map(([name, input]) =>
     h(
       "div",
       { class: "input" },
@@ -23,16 +23,16 @@ export async function startDetail(source, model) {
         h(
           "span",
           { class: "muted" },
-          ` ${one?.type ?? ""}`,
-          one?.size === undefined
+          ` ${input?.type ?? ""}`,
+          input?.size === undefined
             ? ""
-            : `, ${one.kind === "bytes" ? bytes(one.size) : plural(one.size, one.kind === "text" ? "character" : "item")}`,
+            : `, ${input.kind === "bytes" ? bytes(input.size) : plural(input.size, input.kind === "text" ? "character" : "item")}`,
         ),
       ),
-      one?.note && h("p", { class: "muted" }, shown(String(one.note))),
-      sizeOf(one?.value) > 400
-        ? fold("Show the beginning", () => textBlock(source, id, one.value, { label: name }))
-        : h("div", { class: "input-value" }, valueOf(source, id, one?.value)),
+      input?.note && h("p", { class: "muted" }, shown(String(input.note))),
+      sizeOf(input?.value) > 400
+        ? fold("Show the beginning", () => textBlock(source, id, input.value, { label: name }))
+        : h("div", { class: "input-value" }, valueOf(source, id, input?.value)),
     ),
   );
   const instructions = signature.instructions
@@ -70,7 +70,7 @@ function limitFacts({ kind, limit, ...used }) {
 
 export async function triggerDetail(source, model) {
   const { trigger } = model;
-  const before = model.budgets.filter((one) => one.time <= trigger.time).at(-1) ?? {};
+  const before = model.budgets.filter((budget) => budget.time <= trigger.time).at(-1) ?? {};
   const spent = {
     iterations: before.iterations,
     "LLM calls": before.llm_calls,
@@ -93,7 +93,7 @@ export async function triggerDetail(source, model) {
 }
 
 export async function attemptDetail(source, model, number) {
-  const attempt = model.attempts.find((one) => one.number === number);
+  const attempt = model.attempts.find((candidate) => candidate.number === number);
   const data = (await source.whole(model.id, [attempt.sequence])).get(attempt.sequence) ?? {};
   const ask = model.extractionAsks[model.attempts.indexOf(attempt)] ?? {};
   const problems = data.problems ?? [];
@@ -122,8 +122,8 @@ export async function attemptDetail(source, model, number) {
           h(
             "ul",
             { class: "problems" },
-            problems.map((one) =>
-              h("li", {}, h("code", {}, shown(String(one.path || "/"))), " ", valueOf(source, model.id, one.message)),
+            problems.map((problem) =>
+              h("li", {}, h("code", {}, shown(String(problem.path || "/"))), " ", valueOf(source, model.id, problem.message)),
             ),
           ),
         )

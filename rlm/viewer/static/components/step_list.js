@@ -1,4 +1,4 @@
-// The steps of a run beside the one that is looked at: a start, its plans or iterations, the trigger, attempts to extract.
+// The steps of a run beside the details of one of them: start, plans or iterations, trigger, extraction attempts.
 
 import { attemptDetail, startDetail, triggerDetail } from "./step_details.js";
 import { h } from "../lib/dom.js";
@@ -54,14 +54,14 @@ export class Steps {
     this.list.close();
   }
 
-  // The steps as they are now. Returns whether there are new ones.
+  // Update the steps. Return whether there are new ones.
   refresh() {
     const { model } = this;
     const steps = [{ key: "start", kind: "start", title: "Start" }];
-    for (const one of model.plans) steps.push({ key: `plan-${one.sequence}`, kind: "plan", one });
-    for (const one of model.iterations) steps.push({ key: String(one.number), kind: "iteration", one });
+    for (const item of model.plans) steps.push({ key: `plan-${item.sequence}`, kind: "plan", item });
+    for (const item of model.iterations) steps.push({ key: String(item.number), kind: "iteration", item });
     if (model.trigger) steps.push({ key: "trigger", kind: "trigger", title: "Trigger" });
-    for (const one of model.attempts) steps.push({ key: `attempt-${one.number}`, kind: "attempt", one });
+    for (const item of model.attempts) steps.push({ key: `attempt-${item.number}`, kind: "attempt", item });
     const more = steps.length > this.list.items.length;
     const { selected } = this.list;
     this.list.set(steps);
@@ -87,27 +87,27 @@ export class Steps {
     this.move(index < 0 ? this.list.items.length : -this.list.items.length);
   }
 
-  // Show one step; what was being loaded for another is forgotten.
+  // Show one step; the details of another that arrive later are dropped.
   async show(key, { span = null, variable = null, focus = false } = {}) {
-    const found = this.list.items.findIndex((step) => step.key === key);
-    const at = found < 0 ? Math.min(1, this.list.items.length - 1) : found;
+    const index = this.list.items.findIndex((step) => step.key === key);
+    const at = index < 0 ? Math.min(1, this.list.items.length - 1) : index;
     this.list.select(at);
     const step = this.list.items[at];
     this.where.replaceChildren(`${at + 1} of ${this.list.items.length}`);
-    const wanted = (this.wanted = Symbol(step.key));
-    let made;
+    const request = (this.request = Symbol(step.key));
+    let detail;
     try {
-      made = await this.#detail(step, span, variable);
+      detail = await this.#detail(step, span, variable);
     } catch (error) {
-      made = h("p", { class: "problem" }, shown(String(error.message ?? error)));
+      detail = h("p", { class: "problem" }, shown(String(error.message ?? error)));
     }
-    if (this.wanted !== wanted) return;
+    if (this.request !== request) return;
     const same = this.shown === step.key;
-    const open = same ? [...this.pane.querySelectorAll("details")].map((one) => one.open) : [];
-    this.pane.replaceChildren(made);
+    const open = same ? [...this.pane.querySelectorAll("details")].map((fold) => fold.open) : [];
+    this.pane.replaceChildren(detail);
     if (same)
-      [...this.pane.querySelectorAll("details")].forEach((one, index) => {
-        if (open[index]) one.open = true;
+      [...this.pane.querySelectorAll("details")].forEach((fold, index) => {
+        if (open[index]) fold.open = true;
       });
     this.shown = step.key;
     const mark = this.pane.querySelector("#evidence");
@@ -122,10 +122,10 @@ export class Steps {
 
   #detail(step, span, variable) {
     if (step.kind === "start") return startDetail(this.source, this.model);
-    if (step.kind === "plan") return planDetail(this.source, this.model, step.one);
+    if (step.kind === "plan") return planDetail(this.source, this.model, step.item);
     if (step.kind === "trigger") return triggerDetail(this.source, this.model);
-    if (step.kind === "attempt") return attemptDetail(this.source, this.model, step.one.number);
-    return iterationDetail(this.source, this.model, step.one.number, { variables: this.variables, span, variable });
+    if (step.kind === "attempt") return attemptDetail(this.source, this.model, step.item.number);
+    return iterationDetail(this.source, this.model, step.item.number, { variables: this.variables, span, variable });
   }
 
   #row(step) {
@@ -144,7 +144,7 @@ export class Steps {
       );
     if (step.kind === "start") return row("▸", "start", "Start", line(`${this.model.run.model ?? ""}`, 60));
     if (step.kind === "plan") {
-      const [mark, kind, title, sub] = planRow(step.one);
+      const [mark, kind, title, sub] = planRow(step.item);
       return row(mark, kind, line(title, 60), line(sub, 90));
     }
     if (step.kind === "trigger")
@@ -153,24 +153,24 @@ export class Steps {
       return row(
         "✳",
         "attempt",
-        `Extraction, attempt ${step.one.number}`,
-        `after ${seconds(step.one.time - this.model.begin)}`,
+        `Extraction, attempt ${step.item.number}`,
+        `after ${seconds(step.item.time - this.model.begin)}`,
       );
-    const { one } = step;
-    const spent = usedByIteration(this.model, one).total;
-    const waiting = one.history === null;
-    const bad = one.cell?.ok === false || one.failed;
-    const facts = [waiting && this.model.live ? "running…" : seconds(one.ended - one.started)];
-    if (one.calls.length) facts.push(plural(one.calls.length, "call"));
+    const iteration = step.item;
+    const spent = usedByIteration(this.model, iteration).total;
+    const waiting = iteration.history === null;
+    const bad = iteration.cell?.ok === false || iteration.failed;
+    const facts = [waiting && this.model.live ? "running…" : seconds(iteration.ended - iteration.started)];
+    if (iteration.calls.length) facts.push(plural(iteration.calls.length, "call"));
     if (spent.tokens) facts.push(`${short(spent.tokens)} tok`);
     if (spent.cost) facts.push(dollars(spent.cost));
-    if (cached(one.asks)) facts.push(cached(one.asks));
-    if (one.differs !== null) facts.push("differs");
-    if (one.compacted) facts.push("compacted");
+    if (cached(iteration.asks)) facts.push(cached(iteration.asks));
+    if (iteration.differs !== null) facts.push("differs");
+    if (iteration.compacted) facts.push("compacted");
     return row(
-      String(one.number),
+      String(iteration.number),
       bad ? "bad" : waiting ? "waiting" : "good",
-      one.title ? line(one.title, 90) : "…",
+      iteration.title ? line(iteration.title, 90) : "…",
       facts.join(" · "),
     );
   }

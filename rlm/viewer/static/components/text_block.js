@@ -1,4 +1,4 @@
-// Blocks of text from a trace: code with line numbers, output, prompts. Long ones open piece by piece.
+// Blocks of text from a trace: code with line numbers, output, prompts. Long texts are loaded in pieces.
 
 import { h } from "../lib/dom.js";
 import { count } from "../lib/format.js";
@@ -19,15 +19,15 @@ export async function codeBlock(source, id, value, errorLine) {
     h(
       "code",
       {},
-      lines.map((one, index) =>
-        h("span", { class: `code-line ${index + 1 === errorLine ? "error-line" : ""}` }, one, "\n"),
+      lines.map((content, index) =>
+        h("span", { class: `code-line ${index + 1 === errorLine ? "error-line" : ""}` }, content, "\n"),
       ),
     ),
   );
   return more ? h("div", {}, block, h("p", { class: "muted" }, "The rest of the code is not shown.")) : block;
 }
 
-// A text, its first part at once; `span` is [start, end] in characters, to be marked and shown.
+// The first part of a text; `span` is a range [start, end] of characters to mark and scroll to.
 export async function textBlock(source, id, value, { kind = "out", span = null, label = "Text", first = FIRST } = {}) {
   const size = sizeOf(value);
   const whole = span ? Math.max(0, span[0] - AROUND) : 0;
@@ -67,14 +67,14 @@ function moreButton(source, id, value, block, from, size) {
   return button;
 }
 
-// Something that is opened to be seen; its content is made when it is.
+// A section that can be opened; its content is loaded then.
 export function fold(label, make, { open = false, className = "" } = {}) {
   const body = h("div", { class: "fold-body" });
   const details = h("details", { class: `fold ${className}` }, h("summary", {}, label), body);
-  let made = false;
+  let loaded = false;
   const fill = async () => {
-    if (made || !details.open) return;
-    made = true;
+    if (loaded || !details.open) return;
+    loaded = true;
     try {
       body.replaceChildren(...[await make()].flat());
     } catch (error) {

@@ -82,7 +82,7 @@ export class Timeline {
     this.spans = spans;
     this.rows = rows;
     const first = model.begin;
-    const last = Math.max(model.end, ...spans.slice(0, 1).map((one) => one.ended));
+    const last = Math.max(model.end, ...spans.slice(0, 1).map((span) => span.ended));
     this.limits = [first, Math.max(last, first + 1e-3)];
     if (this.whole || !this.view) this.view = [...this.limits];
     this.draw();
@@ -134,9 +134,9 @@ export class Timeline {
       this.tip.hidden = true;
     });
     this.canvas.addEventListener("click", (event) => {
-      const found = !drag?.moved && this.#at(event.offsetX, event.offsetY);
+      const span = !drag?.moved && this.#at(event.offsetX, event.offsetY);
       drag = null;
-      if (found) this.open(found);
+      if (span) this.open(span);
     });
     this.canvas.addEventListener("dblclick", () => this.reset());
     this.canvas.addEventListener(
@@ -170,18 +170,17 @@ export class Timeline {
     const row = Math.floor((y - AXIS) / ROW);
     const time = this.view[0] + (x / this.canvas.clientWidth) * (this.view[1] - this.view[0]);
     const near = ((this.view[1] - this.view[0]) / this.canvas.clientWidth) * 2;
-    let found = null;
-    for (const one of this.spans) {
-      if (one.row === row && one.started - near <= time && time <= one.ended + near) found = one;
-    }
-    return found;
+    const hits = this.spans.filter(
+      (span) => span.row === row && span.started - near <= time && time <= span.ended + near,
+    );
+    return hits.at(-1) ?? null;
   }
 
   #point(event) {
-    const found = this.#at(event.offsetX, event.offsetY);
-    this.canvas.classList.toggle("over", Boolean(found));
-    this.tip.hidden = !found;
-    if (!found) return;
+    const span = this.#at(event.offsetX, event.offsetY);
+    this.canvas.classList.toggle("over", Boolean(span));
+    this.tip.hidden = !span;
+    if (!span) return;
     const names = {
       iteration: "Iteration",
       cell: "Cell of iteration",
@@ -192,14 +191,14 @@ export class Timeline {
       run: "Run",
       extraction: "Extraction",
     };
-    const what = ["cell", "kernel"].includes(found.kind) ? found.iteration : found.label;
-    const figures = [seconds(found.ended - found.started)];
-    if (found.tokens) figures.push(`${short(found.tokens)} tokens`);
-    if (found.cost) figures.push(dollars(found.cost));
-    if (found.cached) figures.push("cached");
-    if (found.about) figures.push(plural(found.about.iterations_used, "iteration"));
-    if (found.error) figures.push("error");
-    this.tip.replaceChildren(h("b", {}, `${names[found.kind]} `, line(what, 60)), h("span", {}, figures.join(" · ")));
+    const name = ["cell", "kernel"].includes(span.kind) ? span.iteration : span.label;
+    const figures = [seconds(span.ended - span.started)];
+    if (span.tokens) figures.push(`${short(span.tokens)} tokens`);
+    if (span.cost) figures.push(dollars(span.cost));
+    if (span.cached) figures.push("cached");
+    if (span.about) figures.push(plural(span.about.iterations_used, "iteration"));
+    if (span.error) figures.push("error");
+    this.tip.replaceChildren(h("b", {}, `${names[span.kind]} `, line(name, 60)), h("span", {}, figures.join(" · ")));
     const width = this.canvas.clientWidth;
     this.tip.style.setProperty("left", `${Math.max(4, Math.min(event.offsetX + 12, width - 230))}px`);
     this.tip.style.setProperty("top", `${event.offsetY + 16}px`);
@@ -238,38 +237,38 @@ export class Timeline {
       ]),
     );
     const drawn = new Float64Array(MAX_ROWS).fill(-1);
-    for (const one of this.spans) {
-      const left = x(one.started);
-      const right = x(one.ended);
+    for (const span of this.spans) {
+      const left = x(span.started);
+      const right = x(span.ended);
       if (right < 0 || left > width) continue;
       const shownRight = Math.max(right, left + SMALLEST);
-      if (shownRight - left < 3 && shownRight <= drawn[one.row] + 0.5) continue; // under a bar that is there already
-      drawn[one.row] = Math.max(drawn[one.row], shownRight);
-      this.#bar(pen, one, Math.max(left, -2), Math.min(shownRight, width + 2), colours[one.kind], colour);
+      if (shownRight - left < 3 && shownRight <= drawn[span.row] + 0.5) continue; // under a bar that is there already
+      drawn[span.row] = Math.max(drawn[span.row], shownRight);
+      this.#bar(pen, span, Math.max(left, -2), Math.min(shownRight, width + 2), colours[span.kind], colour);
     }
     if (this.model?.trigger) this.#trigger(pen, x(this.model.trigger.time), height, colour("warn"), width);
   }
 
-  #bar(pen, one, left, right, [ink, words], colour) {
-    const top = AXIS + one.row * ROW;
+  #bar(pen, span, left, right, [ink, words], colour) {
+    const top = AXIS + span.row * ROW;
     const wide = right - left;
     const inside = wide > 3 ? 0.5 : 0;
     pen.fillStyle = ink;
     pen.beginPath();
     pen.roundRect(left + inside, top + 1, Math.max(wide - 2 * inside, 1), ROW - 3, Math.min(3, wide / 3));
     pen.fill();
-    if (one.error) {
+    if (span.error) {
       pen.fillStyle = colour("bad");
       pen.fillRect(left + inside, top + ROW - 5, Math.max(wide - 2 * inside, 1), 3);
     }
-    if (one.kind === "iteration" && one.run === this.model.id && one.iteration === this.marked) {
+    if (span.kind === "iteration" && span.run === this.model.id && span.iteration === this.marked) {
       pen.strokeStyle = colour("accent");
       pen.lineWidth = 2;
       pen.stroke();
     }
     if (wide > 26) {
       pen.fillStyle = words;
-      let text = one.label.slice(0, 60);
+      let text = span.label.slice(0, 60);
       const room = wide - 10;
       if (pen.measureText(text).width > room) {
         const fits = Math.floor((room / Math.max(pen.measureText(text).width, 1)) * text.length) - 1;
@@ -284,7 +283,7 @@ export class Timeline {
     const most = Math.max(2, Math.floor(width / 90));
     const raw = (to - from) / most;
     const ten = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 5, 10].map((one) => one * ten).find((one) => one >= raw);
+    const step = [1, 2, 5, 10].map((factor) => factor * ten).find((size) => size >= raw);
     const origin = this.limits[0];
     pen.strokeStyle = colour("line");
     pen.fillStyle = colour("muted");

@@ -1,4 +1,4 @@
-// Values as they are on record: JSON in which long texts are references.
+// Recorded values: JSON in which long texts are references.
 
 import { fold, textBlock } from "./text_block.js";
 import { h } from "../lib/dom.js";
@@ -29,23 +29,23 @@ export function valueOf(source, id, value, depth = 0) {
       value === "" ? h("span", { class: "muted" }, "empty text") : shown(value),
     );
   if (typeof value !== "object") return h("span", { class: `value ${typeof value}` }, String(value));
-  const entries = Array.isArray(value) ? value.map((one, index) => [index, one]) : Object.entries(value);
+  const entries = Array.isArray(value) ? value.map((item, index) => [index, item]) : Object.entries(value);
   if (!entries.length) return h("span", { class: "value muted" }, Array.isArray(value) ? "[ ]" : "{ }");
   if (depth >= DEEP) return h("span", { class: "value muted" }, `${count(entries.length)} more inside`);
   const simple =
-    Array.isArray(value) && entries.length <= 12 && value.every((one) => one === null || typeof one !== "object");
+    Array.isArray(value) && entries.length <= 12 && value.every((item) => item === null || typeof item !== "object");
   if (simple)
     return h(
       "span",
       { class: "value list" },
-      value.map((one) => h("span", { class: "item" }, valueOf(source, id, one, depth + 1))),
+      value.map((item) => h("span", { class: "item" }, valueOf(source, id, item, depth + 1))),
     );
   return h(
     "dl",
     { class: "value nested" },
     entries
       .slice(0, MOST)
-      .map(([name, one]) => [h("dt", {}, shown(String(name))), h("dd", {}, valueOf(source, id, one, depth + 1))]),
+      .map(([name, item]) => [h("dt", {}, shown(String(name))), h("dd", {}, valueOf(source, id, item, depth + 1))]),
     entries.length > MOST && [h("dt", {}, "…"), h("dd", { class: "muted" }, `${count(entries.length - MOST)} more`)],
   );
 }

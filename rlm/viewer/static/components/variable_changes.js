@@ -1,4 +1,4 @@
-// What cells did to the variables: added, changed from what to what, removed.
+// The changes of cells to variables: added, changed with old and new value, removed.
 
 import { h } from "../lib/dom.js";
 import { count } from "../lib/format.js";
@@ -15,7 +15,7 @@ export class VariableLog {
     this.id = id;
   }
 
-  // The variables before an iteration, and what it did to them; `sequence` is the last event that tells of it.
+  // The variables before an iteration, and its changes; `sequence` is the last event with changes.
   async at(number, sequence) {
     const fresh = sequence > this.#last ? await this.source.variables(this.id, this.#last, sequence) : [];
     for (const event of fresh) {
@@ -34,7 +34,7 @@ export class VariableLog {
         here.removed.push(...(data.removed ?? []));
         continue;
       }
-      for (const [name, one] of Object.entries({ ...data.added, ...data.changed })) before.set(name, one);
+      for (const [name, value] of Object.entries({ ...data.added, ...data.changed })) before.set(name, value);
       for (const name of data.removed ?? []) before.delete(name);
     }
     return { before, data: here };
@@ -45,49 +45,49 @@ function text(value) {
   return isReference(value) ? `${value.head}…` : String(value ?? "");
 }
 
-function kind(one) {
-  const size = one.size === null || one.size === undefined ? "" : ` ${count(one.size)}`;
-  return `${text(one.type)}${size}`;
+function kind(value) {
+  const size = value.size === null || value.size === undefined ? "" : ` ${count(value.size)}`;
+  return `${text(value.type)}${size}`;
 }
 
-function row(sign, name, one, before, wanted) {
+function row(sign, name, value, before, marked) {
   return h(
     "tr",
     {
-      class: `variable ${sign} ${name === wanted ? "wanted" : ""}`,
+      class: `variable ${sign} ${name === marked ? "wanted" : ""}`,
       "data-variable": name,
-      id: name === wanted ? "evidence" : null,
+      id: name === marked ? "evidence" : null,
     },
-    h("td", { class: "sign", title: sign }, { added: "+", changed: "~", removed: "−", kept: "" }[sign]),
+    h("td", { class: "sign", title: sign }, { added: "+", changed: "~", removed: "−", unchanged: "" }[sign]),
     h("th", { scope: "row" }, shown(name)),
-    h("td", { class: "type" }, shown(kind(one))),
+    h("td", { class: "type" }, shown(kind(value))),
     h(
       "td",
       { class: "preview" },
-      before && text(before.preview) !== text(one.preview) && h("del", {}, shown(text(before.preview))),
-      sign === "removed" ? h("del", {}, shown(text(one.preview))) : h("span", {}, shown(text(one.preview))),
+      before && text(before.preview) !== text(value.preview) && h("del", {}, shown(text(before.preview))),
+      sign === "removed" ? h("del", {}, shown(text(value.preview))) : h("span", {}, shown(text(value.preview))),
     ),
   );
 }
 
-export async function variableDiff(log, number, sequence, wanted) {
+export async function variableDiff(log, number, sequence, marked) {
   const { before, data } = await log.at(number, sequence);
   if (!data) return null;
   const unknown = { type: "", size: null, preview: "" };
   const rows = [
-    ...Object.entries(data.added ?? {}).map(([name, one]) => row("added", name, one, null, wanted)),
-    ...Object.entries(data.changed ?? {}).map(([name, one]) => row("changed", name, one, before.get(name), wanted)),
-    ...(data.removed ?? []).map((name) => row("removed", String(name), before.get(name) ?? unknown, null, wanted)),
+    ...Object.entries(data.added ?? {}).map(([name, value]) => row("added", name, value, null, marked)),
+    ...Object.entries(data.changed ?? {}).map(([name, value]) => row("changed", name, value, before.get(name), marked)),
+    ...(data.removed ?? []).map((name) => row("removed", String(name), before.get(name) ?? unknown, null, marked)),
   ];
   const touched = new Set([
     ...Object.keys(data.added ?? {}),
     ...Object.keys(data.changed ?? {}),
     ...(data.removed ?? []),
   ]);
-  const kept = [...before].filter(([name]) => !touched.has(name));
-  const rest = kept.length
-    ? fold(`${count(kept.length)} unchanged`, () =>
-        table(kept.map(([name, one]) => row("kept", name, one, null, wanted))),
+  const unchanged = [...before].filter(([name]) => !touched.has(name));
+  const rest = unchanged.length
+    ? fold(`${count(unchanged.length)} unchanged`, () =>
+        table(unchanged.map(([name, value]) => row("unchanged", name, value, null, marked))),
       )
     : null;
   if (!rows.length && !rest) return null;

@@ -32,7 +32,7 @@ export class WindowedList {
   set(items) {
     this.#items = items;
     this.space.style.setProperty("height", `${items.length * this.height()}px`);
-    for (const one of this.#rows.values()) one.element.remove();
+    for (const row of this.#rows.values()) row.element.remove();
     this.#rows.clear();
     this.draw();
   }
@@ -45,9 +45,9 @@ export class WindowedList {
     this.element.parentElement?.style.setProperty("--scrollbar", `${scrollbar}px`);
     const from = Math.max(0, Math.floor(top / height) - AROUND);
     const to = Math.min(this.#items.length, Math.ceil((top + seen) / height) + AROUND);
-    for (const [index, one] of this.#rows) {
+    for (const [index, row] of this.#rows) {
       if (index < from || index >= to) {
-        one.element.remove();
+        row.element.remove();
         this.#rows.delete(index);
       }
     }
@@ -69,7 +69,7 @@ export class WindowedList {
 
   select(index, { scroll = true } = {}) {
     this.#selected = this.#items.length ? Math.max(0, Math.min(index, this.#items.length - 1)) : -1;
-    for (const [at, one] of this.#rows) one.element.classList.toggle("selected", at === this.#selected);
+    for (const [index, row] of this.#rows) row.element.classList.toggle("selected", index === this.#selected);
     if (!scroll || this.#selected < 0) return;
     const height = this.height();
     const top = this.#selected * height;

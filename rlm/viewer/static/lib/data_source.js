@@ -1,4 +1,4 @@
-// Where the page's data comes from: this server, or the file that the page is in.
+// The source of the page's data: its server, or the file that contains the page.
 
 import { indexOf } from "./untrusted_text.js";
 
@@ -28,10 +28,10 @@ export class ServerSource {
   }
 
   async whole(id, sequences) {
-    const wanted = sequences.filter((one) => Number.isInteger(one));
+    const wanted = sequences.filter((number) => Number.isInteger(number));
     if (!wanted.length) return new Map();
-    const found = await this.#get(`runs/${encodeURIComponent(id)}/whole?only=${wanted.join(",")}`);
-    return new Map(found.map((event) => [event[0], event[4]]));
+    const events = await this.#get(`runs/${encodeURIComponent(id)}/whole?only=${wanted.join(",")}`);
+    return new Map(events.map((event) => [event[0], event[4]]));
   }
 
   variables(id, after, until) {
@@ -72,7 +72,7 @@ export class EmbeddedSource {
   }
 
   async runs() {
-    return { runs: Object.values(this.data.runs).map((one) => one.summary.run), skipped: [] };
+    return { runs: Object.values(this.data.runs).map((run) => run.summary.run), skipped: [] };
   }
 
   async summary(id) {
@@ -86,8 +86,8 @@ export class EmbeddedSource {
 
   async whole(id, sequences) {
     const wanted = new Set(sequences);
-    const found = this.#run(id).events.filter((event) => wanted.has(event[0]));
-    return new Map(found.map((event) => [event[0], event[4]]));
+    const events = this.#run(id).events.filter((event) => wanted.has(event[0]));
+    return new Map(events.map((event) => [event[0], event[4]]));
   }
 
   async variables(id, after, until) {
@@ -111,7 +111,7 @@ export class EmbeddedSource {
   }
 }
 
-// What a value of an event says, and how long it is: a text, or a reference to one.
+// Whether a value of an event is a reference to a blob.
 export function isReference(value) {
   return value !== null && typeof value === "object" && !Array.isArray(value) && typeof value.$body === "string";
 }
@@ -120,7 +120,7 @@ export function sizeOf(value) {
   return isReference(value) ? Number(value.size) : String(value ?? "").length;
 }
 
-// The text of a value, up to so many characters; `more` says whether there is more of it.
+// The text of a value, up to a number of characters; `more` says whether it is longer.
 export async function textOf(source, id, value, most = PIECE) {
   if (value === null || value === undefined) return { text: "", more: false };
   if (!isReference(value)) return { text: typeof value === "string" ? value : JSON.stringify(value), more: false };

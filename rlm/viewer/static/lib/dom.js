@@ -1,4 +1,4 @@
-// Elements, made by hand. Whatever comes from a trace ends up in a text node; nothing here reads markup.
+// The construction of elements. Texts of a trace become text nodes; nothing here parses markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -6,7 +6,7 @@ function fill(element, properties, children) {
   for (const [name, value] of Object.entries(properties ?? {})) {
     if (value === undefined || value === null || value === false) continue;
     if (name === "on") for (const [event, act] of Object.entries(value)) element.addEventListener(event, act);
-    else if (name === "style") for (const [key, one] of Object.entries(value)) element.style.setProperty(key, one);
+    else if (name === "style") for (const [key, setting] of Object.entries(value)) element.style.setProperty(key, setting);
     else if (name === "href") element.setAttribute("href", String(value).startsWith("#") ? value : "#");
     else element.setAttribute(name, value === true ? "" : String(value));
   }

@@ -8,7 +8,7 @@ export function seconds(value) {
   if (n < 10) return `${n.toFixed(1)} s`;
   if (n < 60) return `${Math.round(n)} s`;
   const all = Math.round(n);
-  const pad = (one) => String(one).padStart(2, "0");
+  const pad = (value) => String(value).padStart(2, "0");
   if (all < 3600) return `${Math.floor(all / 60)}:${pad(all % 60)} min`;
   return `${Math.floor(all / 3600)}:${pad(Math.floor((all % 3600) / 60))} h`;
 }
@@ -71,8 +71,8 @@ export function label(name) {
   return name.replace(/_(bytes|seconds|usd)$/, (unit) => ({ _seconds: "_time", _bytes: "_size", _usd: "" })[unit]).replaceAll("_", " ");
 }
 
-export function plural(n, one, many = `${one}s`) {
-  return `${count(n)} ${n === 1 ? one : many}`;
+export function plural(n, singular, pluralForm = `${singular}s`) {
+  return `${count(n)} ${n === 1 ? singular : pluralForm}`;
 }
 
 export function clock(time) {

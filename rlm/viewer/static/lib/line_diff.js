@@ -1,8 +1,8 @@
-// Two texts, line by line: which lines are in both.
+// A diff of two texts by lines.
 
 const MOST = 600;
 
-// Pairs [line of the first, line of the second]; one of them is null where only the other has it.
+// Pairs [line of the first text, line of the second]; null if only the other text has the line.
 export function paired(first, second) {
   const a = first.split("\n");
   const b = second.split("\n");
@@ -17,11 +17,11 @@ export function paired(first, second) {
           : Math.max(longest[(i + 1) * wide + j], longest[i * wide + j + 1]);
     }
   }
-  const made = [];
+  const pairs = [];
   let left = [];
   let right = [];
   const settle = () => {
-    for (let n = 0; n < Math.max(left.length, right.length); n += 1) made.push([left[n] ?? null, right[n] ?? null]);
+    for (let n = 0; n < Math.max(left.length, right.length); n += 1) pairs.push([left[n] ?? null, right[n] ?? null]);
     left = [];
     right = [];
   };
@@ -30,7 +30,7 @@ export function paired(first, second) {
   while (i < a.length || j < b.length) {
     if (i < a.length && j < b.length && a[i] === b[j]) {
       settle();
-      made.push([a[i], b[j]]);
+      pairs.push([a[i], b[j]]);
       i += 1;
       j += 1;
     } else if (j >= b.length || (i < a.length && longest[(i + 1) * wide + j] >= longest[i * wide + j + 1])) {
@@ -42,7 +42,7 @@ export function paired(first, second) {
     }
   }
   settle();
-  return made;
+  return pairs;
 }
 
 function plainly(a, b) {

@@ -28,7 +28,7 @@ const NUMBER = /(0[xXbBoO][\da-fA-F_]+|\d[\d_]*(?:\.[\d_]*)?(?:[eE][+-]?\d+)?j?|
 const DECORATOR = /(@[\w.]+)/;
 const NAME = /([A-Za-z_\u00aa-\uffff][\w\u00aa-\uffff]*)/;
 const REST = /([^\S\n]+|\n|[^])/;
-const TOKEN = new RegExp([COMMENT, STRING, NUMBER, DECORATOR, NAME, REST].map((one) => one.source).join("|"), "g");
+const TOKEN = new RegExp([COMMENT, STRING, NUMBER, DECORATOR, NAME, REST].map((pattern) => pattern.source).join("|"), "g");
 const MAX_CHARS = 60000;
 
 function kindOf(match, before) {
@@ -43,7 +43,7 @@ function kindOf(match, before) {
   return BUILTINS.has(match[5]) ? "builtin" : null;
 }
 
-// The lines of some code, each a fragment.
+// The lines of code, each a fragment.
 export function highlighted(code) {
   const lines = [document.createDocumentFragment()];
   const add = (text, kind) => {

@@ -34,7 +34,7 @@ export class RunModel {
     this.summary = summary;
     this.run = summary.run;
     this.descendants = summary.descendants;
-    this.children = summary.descendants.filter((one) => one.parent === this.run.id);
+    this.children = summary.descendants.filter((run) => run.parent === this.run.id);
     this.byCall = grouped(this.children);
   }
 
@@ -45,7 +45,7 @@ export class RunModel {
   // The run that has the answer: this one or, in a run with plans, that of the accepted plan.
   get answeredBy() {
     const id = this.summary.answered_by;
-    return this.descendants.find((one) => one.id === id) ?? this.run;
+    return this.descendants.find((run) => run.id === id) ?? this.run;
   }
 
   get live() {
@@ -73,9 +73,9 @@ export class RunModel {
   }
 
   #iteration(number, time, sequence) {
-    let one = this.byNumber.get(number);
-    if (!one) {
-      one = {
+    let iteration = this.byNumber.get(number);
+    if (!iteration) {
+      iteration = {
         number,
         sequence,
         started: time,
@@ -91,10 +91,10 @@ export class RunModel {
         compacted: false,
         failed: null,
       };
-      this.byNumber.set(number, one);
-      this.iterations.push(one);
+      this.byNumber.set(number, iteration);
+      this.iterations.push(iteration);
     }
-    return one;
+    return iteration;
   }
 
   #take(sequence, kind, time, data) {
@@ -229,10 +229,10 @@ export function cached(asks) {
 }
 
 export function plus(...parts) {
-  const known = parts.filter((one) => one.cost !== null && one.cost !== undefined);
+  const known = parts.filter((part) => part.cost !== null && part.cost !== undefined);
   return {
-    tokens: parts.reduce((sum, one) => sum + (one.tokens ?? 0), 0),
-    cost: known.length ? known.reduce((sum, one) => sum + one.cost, 0) : null,
+    tokens: parts.reduce((sum, part) => sum + (part.tokens ?? 0), 0),
+    cost: known.length ? known.reduce((sum, part) => sum + part.cost, 0) : null,
   };
 }
 
@@ -246,7 +246,7 @@ export function usedByRun(run) {
 export function usedByCall(model, call) {
   const own = used(call.asks);
   const children = model.byCall.get(call.id) ?? [];
-  return { own, total: plus(own, ...children.map((one) => usedByRun(one).total)) };
+  return { own, total: plus(own, ...children.map((child) => usedByRun(child).total)) };
 }
 
 export function usedByIteration(model, iteration) {

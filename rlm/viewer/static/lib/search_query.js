@@ -61,7 +61,7 @@ function textSearch(word) {
   return (row) => SEARCHED.some((name) => row[name] && String(row[name]).toLowerCase().includes(part));
 }
 
-// How many letters have to change to get from one name to another.
+// The edit distance of two names.
 function distance(first, second) {
   let previous = Array.from({ length: second.length + 1 }, (_, index) => index);
   for (let i = 1; i <= first.length; i += 1) {

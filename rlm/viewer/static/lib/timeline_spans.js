@@ -89,15 +89,15 @@ export function spansOf(model, inner, now = model.end) {
 export function arranged(root) {
   const spans = [];
   const free = [];
-  const place = (one, least) => {
+  const place = (node, least) => {
     let row = least;
-    while (row < MAX_ROWS - 1 && (free[row] ?? -Infinity) > one.started + 1e-6) row += 1;
-    free[row] = Math.max(free[row] ?? -Infinity, one.ended);
-    one.row = row;
-    spans.push(one);
-    one.children.sort((a, b) => a.started - b.started);
-    for (const child of one.children) place(child, Math.min(row + 1, MAX_ROWS - 1));
+    while (row < MAX_ROWS - 1 && (free[row] ?? -Infinity) > node.started + 1e-6) row += 1;
+    free[row] = Math.max(free[row] ?? -Infinity, node.ended);
+    node.row = row;
+    spans.push(node);
+    node.children.sort((a, b) => a.started - b.started);
+    for (const child of node.children) place(child, Math.min(row + 1, MAX_ROWS - 1));
   };
   place(root, 0);
-  return { spans, rows: spans.reduce((most, one) => Math.max(most, one.row + 1), 1) };
+  return { spans, rows: spans.reduce((most, node) => Math.max(most, node.row + 1), 1) };
 }

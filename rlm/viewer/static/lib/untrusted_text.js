@@ -1,4 +1,4 @@
-// Text nobody vouches for, on screen: what cannot be seen, or would turn other text around, is shown as a small mark.
+// Untrusted text: invisible characters, and those that change the direction of text, are shown as small marks.
 
 import { h } from "./dom.js";
 
@@ -15,42 +15,42 @@ const ODD = new RegExp(
 );
 const MOST_MARKS = 12;
 
-function mark(found) {
-  const points = [...found];
-  const names = points.slice(0, MOST_MARKS).map((one) => {
-    const code = one.codePointAt(0);
+function mark(match) {
+  const points = [...match];
+  const names = points.slice(0, MOST_MARKS).map((point) => {
+    const code = point.codePointAt(0);
     if (code < 0x20) return String.fromCharCode(0x2400 + code);
     if (code === 0x7f) return "\u2421";
-    if (code < 0x7f) return one;
+    if (code < 0x7f) return point;
     return `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
   });
   const more = points.length > MOST_MARKS ? `\u2026\u00d7${points.length}` : "";
-  return h("span", { class: "odd", title: "characters that would not be seen" }, names.join("") + more);
+  return h("span", { class: "odd", title: "invisible characters" }, names.join("") + more);
 }
 
-// A fragment with the text in it.
+// The text as a fragment.
 export function shown(text) {
-  const made = document.createDocumentFragment();
+  const fragment = document.createDocumentFragment();
   let from = 0;
   ODD.lastIndex = 0;
-  for (const found of String(text).matchAll(ODD)) {
-    if (found.index > from) made.append(text.slice(from, found.index));
-    made.append(mark(found[0]));
-    from = found.index + found[0].length;
+  for (const match of String(text).matchAll(ODD)) {
+    if (match.index > from) fragment.append(text.slice(from, match.index));
+    fragment.append(mark(match[0]));
+    from = match.index + match[0].length;
   }
-  if (from < text.length) made.append(text.slice(from));
-  return made;
+  if (from < text.length) fragment.append(text.slice(from));
+  return fragment;
 }
 
-// One line, for lists: cut, and with nothing in it that breaks the line.
+// The text as one line of limited length, for lists.
 export function line(text, most = 160) {
-  const one = String(text ?? "")
+  const flat = String(text ?? "")
     .replace(/\s+/g, " ")
     .trim();
-  return shown(one.length > most ? `${one.slice(0, most)}\u2026` : one);
+  return shown(flat.length > most ? `${flat.slice(0, most)}\u2026` : flat);
 }
 
-// Where the n-th character is in a string: Python counts code points, JavaScript halves of pairs.
+// The index of the n-th code point in a string: Python counts code points, JavaScript UTF-16 units.
 export function indexOf(text, characters) {
   if (!/[\ud800-\udbff]/.test(text)) return Math.min(characters, text.length);
   let index = 0;
@@ -60,11 +60,11 @@ export function indexOf(text, characters) {
   return index;
 }
 
-// A fragment with one span of the text marked.
+// The text as a fragment with flat range marked.
 export function markedText(text, start, end) {
-  const made = document.createDocumentFragment();
-  made.append(shown(text.slice(0, start)));
-  made.append(h("mark", { id: "evidence" }, shown(text.slice(start, end))));
-  made.append(shown(text.slice(end)));
-  return made;
+  const fragment = document.createDocumentFragment();
+  fragment.append(shown(text.slice(0, start)));
+  fragment.append(h("mark", { id: "evidence" }, shown(text.slice(start, end))));
+  fragment.append(shown(text.slice(end)));
+  return fragment;
 }

@@ -1,4 +1,4 @@
-// Two runs side by side: what they started from, how they ended, where they parted.
+// Two runs side by side: settings, results, and the iteration at which they diverge.
 
 import { fold } from "../components/text_block.js";
 import { h } from "../lib/dom.js";
@@ -118,7 +118,7 @@ export class ComparePage {
   }
 
   #toggle() {
-    const same = this.difference.facts.filter((one) => one.same).length;
+    const same = this.difference.facts.filter((fact) => fact.same).length;
     const button = h(
       "button",
       { type: "button", class: "button small", "aria-pressed": "false" },
@@ -137,7 +137,7 @@ export class ComparePage {
     const list = h("div", { class: "pairs" });
     const add = (from) => {
       const page = this.difference.iterations.slice(from, from + PAGE);
-      list.append(...page.map((one) => this.#pair(one)));
+      list.append(...page.map((pair) => this.#pair(pair)));
       if (from + PAGE < this.difference.iterations.length) {
         list.append(
           h(
@@ -161,21 +161,21 @@ export class ComparePage {
     return list;
   }
 
-  #pair(one) {
-    const said = one.only_in
-      ? `only in the ${one.only_in}`
-      : one.same
+  #pair(pair) {
+    const state = pair.only_in
+      ? `only in the ${pair.only_in}`
+      : pair.same
         ? "same"
-        : [one.code && "code", one.output && "output"].filter(Boolean).join(" and ") +
+        : [pair.code && "code", pair.output && "output"].filter(Boolean).join(" and ") +
           " differ" +
-          (one.code && one.output ? "" : "s");
+          (pair.code && pair.output ? "" : "s");
     return fold(
       [
-        h("b", {}, `Iteration ${one.number}`),
-        h("span", { class: `pair-state ${one.same ? "same" : "differs"}` }, ` ${said}`),
+        h("b", {}, `Iteration ${pair.number}`),
+        h("span", { class: `pair-state ${pair.same ? "same" : "differs"}` }, ` ${state}`),
       ],
       async () => {
-        const sides = await Promise.all(this.models.map((model) => this.#texts(model, one.number)));
+        const sides = await Promise.all(this.models.map((model) => this.#texts(model, pair.number)));
         return [
           h("h3", {}, "Code"),
           diffed(sides[0]?.code, sides[1]?.code),
@@ -183,18 +183,18 @@ export class ComparePage {
           diffed(sides[0]?.output, sides[1]?.output),
         ];
       },
-      { open: one.number === this.difference.diverged_at, className: one.same ? "pair" : "pair differs" },
+      { open: pair.number === this.difference.diverged_at, className: pair.same ? "pair" : "pair differs" },
     );
   }
 
   async #texts(model, number) {
-    const one = model.byNumber.get(number);
-    if (!one) return null;
-    const found = await this.source.whole(model.id, [one.cell?.sequence, one.cell?.end]);
+    const iteration = model.byNumber.get(number);
+    if (!iteration) return null;
+    const events = await this.source.whole(model.id, [iteration.cell?.sequence, iteration.cell?.end]);
     const get = async (value) => (await textOf(this.source, model.id, value, 20000)).text;
     return {
-      code: await get(found.get(one.cell?.sequence)?.code),
-      output: await get(found.get(one.cell?.end)?.output),
+      code: await get(events.get(iteration.cell?.sequence)?.code),
+      output: await get(events.get(iteration.cell?.end)?.output),
     };
   }
 

@@ -19,10 +19,10 @@ const COLUMNS = {
   duration: ["Time", (row) => row.duration],
 };
 
-function estimate(one) {
-  if (!one) return h("span", { class: "none" }, "–");
-  const error = one.error === null ? null : h("span", { class: "muted" }, ` ±${one.error.toFixed(3)}`);
-  return [h("b", {}, one.mean.toFixed(3)), error];
+function estimate(value) {
+  if (!value) return h("span", { class: "none" }, "–");
+  const error = value.error === null ? null : h("span", { class: "muted" }, ` ±${value.error.toFixed(3)}`);
+  return [h("b", {}, value.mean.toFixed(3)), error];
 }
 
 function endings(group) {
@@ -96,13 +96,13 @@ export class EvaluationPage extends TablePage {
 
   // A finished evaluation is still polled, less often: samples can be retried.
   due(ticks) {
-    return this.all.length < this.found.total || ticks % 5 === 0;
+    return this.all.length < this.table.total || ticks % 5 === 0;
   }
 
-  take(found) {
-    this.found = found;
-    this.title = found.name;
-    this.all = found.rows.map((row, at) => ({ ...row, at }));
+  take(table) {
+    this.table = table;
+    this.title = table.name;
+    this.all = table.rows.map((row, at) => ({ ...row, at }));
     this.#about();
   }
 
@@ -110,9 +110,9 @@ export class EvaluationPage extends TablePage {
     if (row.id) this.go(`#/run/${encodeURIComponent(row.id)}`);
   }
 
-  totals(found, among) {
-    const all = `${plural(among, "run")} of ${count(this.found.total)}`;
-    return [found === among ? all : `${count(found)} of ${all}`];
+  totals(matches, among) {
+    const all = `${plural(among, "run")} of ${count(this.table.total)}`;
+    return [matches === among ? all : `${count(matches)} of ${all}`];
   }
 
   empty(among) {
@@ -120,7 +120,7 @@ export class EvaluationPage extends TablePage {
   }
 
   #about() {
-    const { about, summary, name } = this.found;
+    const { about, summary, name } = this.table;
     const models = [...new Set(Object.values(about.models ?? {}))].join(", ");
     const groups = [...summary.groups, ...(summary.groups.length > 1 ? [summary.all] : [])];
     const most = Math.max(1, ...groups.flatMap((group) => Object.keys(group.passes).map(Number)));
@@ -134,19 +134,19 @@ export class EvaluationPage extends TablePage {
 
   chipList(among) {
     const present = words(this.input.value);
-    const chip = (name, said, condition, meant, kind) => {
+    const chip = (name, label, condition, test, kind) => {
       const on = present.includes(condition);
-      return this.chip(said, {
+      return this.chip(label, {
         on,
         kind,
-        many: among.filter(meant).length,
+        many: among.filter(test).length,
         "data-chip": condition,
         click: () => this.set(name, on ? [] : [condition]),
       });
     };
     return [
       chip("score", "not right", "score<1", (row) => row.score < 1),
-      ...ENDINGS.map((one) => chip("ending", one, `ending:${one}`, (row) => row.ending === one, one)),
+      ...ENDINGS.map((name) => chip("ending", name, `ending:${name}`, (row) => row.ending === name, name)),
     ];
   }
 }

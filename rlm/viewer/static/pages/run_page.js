@@ -1,4 +1,4 @@
-// One run: its answer, budgets, timeline and steps; brought up to date while it goes on.
+// One run: answer, budgets, timeline and steps, updated while the run continues.
 
 import { answerCard } from "../components/answer_card.js";
 import { h } from "../lib/dom.js";
@@ -16,6 +16,8 @@ const INNER_RUNS = 24;
 const INNER_EVENTS = 5000;
 
 export class RunPage {
+  static folded = false;
+
   constructor({ source, go, chosen, home, id }) {
     Object.assign(this, { source, go, chosen, home, id });
     this.title = id;
@@ -25,6 +27,8 @@ export class RunPage {
     this.below = h("div", { class: "run-below" });
     this.element = h("main", { class: "run-page" }, h("p", { class: "muted loading" }, "…"));
     this.tab = "steps";
+    this.folded = RunPage.folded;
+    this.element.classList.toggle("folded", this.folded);
   }
 
   async start(query) {
@@ -45,7 +49,7 @@ export class RunPage {
     this.element.replaceChildren(this.top, this.timeline.element, this.tabs, this.below);
     this.#head();
     this.#tabs();
-    const texts = this.turn(query); // the timeline is laid out while they are on their way
+    const texts = this.turn(query); // the timeline is drawn while they are loaded
     this.timeline.set(this.model, (id) => this.inner.get(id));
     await texts;
     this.#loadInner().catch(() => {});
@@ -59,7 +63,7 @@ export class RunPage {
     this.steps?.close();
   }
 
-  // Another step of the same run, with what is to be marked in it.
+  // Show another step of the same run, with a range or variable marked in it.
   async turn({ step, query }) {
     const mark = /^(\d+)-(\d+)$/.exec(query.get("mark") ?? "");
     const marked = mark ? [Number(mark[1]), Number(mark[2])] : null;
@@ -86,14 +90,14 @@ export class RunPage {
     return this.inner.get(id);
   }
 
-  // The inside of child runs, for the timeline; of many, only the first ones.
+  // Load child runs for the timeline; of many, only the first ones.
   async #loadInner() {
     let room = INNER_EVENTS;
-    const wanted = this.model.descendants
+    const missing = this.model.descendants
       .slice(0, INNER_RUNS)
-      .filter((one) => (room -= one.event_count) > 0 && !this.inner.has(one.id));
-    if (!wanted.length) return;
-    for (const one of wanted) await this.#load(one.id);
+      .filter((run) => (room -= run.event_count) > 0 && !this.inner.has(run.id));
+    if (!missing.length) return;
+    for (const run of missing) await this.#load(run.id);
     if (!this.closed) this.timeline.set(this.model, (id) => this.inner.get(id));
   }
 
@@ -119,7 +123,7 @@ export class RunPage {
       this.element.classList.remove("stale");
       if (ended) return;
     } catch {
-      this.element.classList.add("stale"); // the server is away: what is here stays, and it is asked again
+      this.element.classList.add("stale"); // the server does not answer: the page stays as it is, and tries again
     }
     if (!this.closed) this.timer = setTimeout(() => this.#poll(), document.hidden ? EVERY * 5 : EVERY);
   }
@@ -133,7 +137,7 @@ export class RunPage {
       seconds(run.duration),
       run.task && h("span", { class: "path" }, line(run.task, 80)),
       run.resumed_from &&
-        h("a", { href: `#/run/${run.resumed_from}` }, "goes on from ", h("code", {}, line(run.resumed_from, 20))),
+        h("a", { href: `#/run/${run.resumed_from}` }, "resumed from ", h("code", {}, line(run.resumed_from, 20))),
       run.parent && h("a", { href: `#/run/${run.parent}` }, "child of ", h("code", {}, line(run.parent, 20))),
       this.model.interrupted && "interrupted",
     ].filter(Boolean);
@@ -162,7 +166,7 @@ export class RunPage {
         h(
           "p",
           { class: "run-about" },
-          about.map((one) => h("span", {}, one)),
+          about.map((item) => h("span", {}, item)),
         ),
       ),
       h(
@@ -198,8 +202,26 @@ export class RunPage {
         },
         label,
       );
-    this.tabs.replaceChildren(tab("steps", "Steps"), tab("tree", "Calls and cost"));
+    const overview = h(
+      "button",
+      {
+        type: "button",
+        class: "button small overview-toggle",
+        "aria-expanded": String(!this.folded),
+        on: { click: () => this.#fold(!this.folded) },
+      },
+      this.folded ? "Show overview" : "Hide overview",
+    );
+    this.tabs.replaceChildren(tab("steps", "Steps"), tab("tree", "Calls and cost"), overview);
     this.below.replaceChildren(this.tab === "steps" ? this.steps.element : this.#tree().element);
+  }
+
+  // Hide or show the cards above the steps, here and on the pages of other runs.
+  #fold(folded) {
+    this.folded = folded;
+    RunPage.folded = folded;
+    this.element.classList.toggle("folded", folded);
+    this.#tabs();
   }
 
   #tree() {
@@ -217,6 +239,7 @@ export class RunPage {
     k: () => this.steps.move(-1),
     g: () => this.steps.jump(0),
     G: () => this.steps.jump(-1),
+    o: () => this.#fold(!this.folded),
     t: () => this.#choose(this.tab === "steps" ? "tree" : "steps"),
     Enter: () => this.steps.pane.focus(),
     Escape: () => this.source.embedded || this.go(this.home),

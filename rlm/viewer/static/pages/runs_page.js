@@ -1,4 +1,4 @@
-// The list of runs: searched, filtered, sorted; two of them chosen to be compared.
+// The list of runs: search, filters, sorting, and the choice of two runs to compare.
 
 import { ENDINGS } from "../components/badge.js";
 import { CHOICES } from "../components/filter_menus.js";
@@ -71,29 +71,29 @@ export class RunsPage extends TablePage {
     this.#bar();
   }
 
-  totals(found, among) {
-    const said = found === among ? plural(found, "run") : `${count(found)} of ${plural(among, "run")}`;
-    return [said, ...(this.skipped?.length ? [" · not read: ", line(this.skipped.join("; "))] : [])];
+  totals(matches, among) {
+    const text = matches === among ? plural(matches, "run") : `${count(matches)} of ${plural(among, "run")}`;
+    return [text, ...(this.skipped?.length ? [" · not read: ", line(this.skipped.join("; "))] : [])];
   }
 
   empty(among) {
     return among
       ? "No run matches."
-      : "No runs are on record yet. `rlm run task.yaml` makes one; it appears here while it runs.";
+      : "No runs are recorded yet. `rlm run task.yaml` starts one; it appears here while it runs.";
   }
 
-  kept() {
-    const kept = super.kept();
-    if (this.children) kept.set("all", "1");
-    return kept;
+  parameters() {
+    const parameters = super.parameters();
+    if (this.children) parameters.set("all", "1");
+    return parameters;
   }
 
   chipList(among) {
-    const condition = words(this.input.value).find((one) => one.startsWith("ending:"));
+    const condition = words(this.input.value).find((word) => word.startsWith("ending:"));
     const chosen = condition?.slice(7).split(",") ?? [];
     const chip = (ending) => {
       const on = chosen.includes(ending);
-      const next = on ? chosen.filter((one) => one !== ending) : [...chosen, ending];
+      const next = on ? chosen.filter((name) => name !== ending) : [...chosen, ending];
       return this.chip(ending, {
         on,
         kind: ending,
@@ -127,9 +127,9 @@ export class RunsPage extends TablePage {
               },
             },
           },
-          options.map(([said], index) => h("option", { value: index }, index ? `${label}: ${said}` : label)),
+          options.map(([choice], index) => h("option", { value: index }, index ? `${label}: ${choice}` : label)),
         );
-        const at = options.findIndex(([, wanted], index) => index && wanted.every((one) => present.includes(one)));
+        const at = options.findIndex(([, conditions], index) => index && conditions.every((word) => present.includes(word)));
         select.value = String(Math.max(0, at));
         select.classList.toggle("set", at > 0);
         return select;
@@ -184,8 +184,8 @@ export class RunsPage extends TablePage {
     ...this.keys,
     x: () => this.selected && this.choose(this.selected.id),
     c: () => {
-      const [one, other] = this.chosen;
-      if (other) this.go(`#/compare/${one}/${other}`);
+      const [first, second] = this.chosen;
+      if (second) this.go(`#/compare/${first}/${second}`);
     },
   };
 }

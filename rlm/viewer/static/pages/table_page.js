@@ -34,7 +34,7 @@ export class TablePage {
     this.input.addEventListener("keydown", (event) => this.#typed(event));
     this.head = h("div", { class: `runs-head ${rowClass}` });
     const height = () => (narrow.matches ? 108 : 56);
-    this.list = new WindowedList({ row: (one) => row(one, this), key, height, label });
+    this.list = new WindowedList({ row: (item) => row(item, this), key, height, label });
     this.relayout = () => this.list.set(this.list.items);
     narrow.addEventListener("change", this.relayout);
   }
@@ -59,11 +59,11 @@ export class TablePage {
   }
 
   async refresh() {
-    const found = await this.load();
-    const text = JSON.stringify(found);
+    const data = await this.load();
+    const text = JSON.stringify(data);
     if (text === this.before) return;
     this.before = text;
-    this.take(found);
+    this.take(data);
     this.show(false);
   }
 
@@ -73,35 +73,35 @@ export class TablePage {
 
   show(typed) {
     const { among, list } = this;
-    const { matches: found, problems } = search(among, this.input.value);
+    const { matches, problems } = search(among, this.input.value);
     const by = this.columns[this.sort]?.[1] ?? this.columns[this.first][1];
     const sign = this.down ? -1 : 1;
-    found.sort((a, b) => (by ? sign * (by(a) - by(b)) : 0) || this.tie(a, b));
+    matches.sort((a, b) => (by ? sign * (by(a) - by(b)) : 0) || this.tie(a, b));
     const selected = list.items[list.selected];
-    list.set(found);
+    list.set(matches);
     if (selected) {
-      const at = found.findIndex((one) => list.key(one) === list.key(selected));
+      const at = matches.findIndex((row) => list.key(row) === list.key(selected));
       list.select(Math.max(0, at), { scroll: false });
     }
     if (typed) list.element.scrollTop = 0;
     this.chips.replaceChildren(...this.chipList(among).filter(Boolean));
     this.#head();
-    this.total.replaceChildren(...this.totals(found.length, among.length));
-    list.element.classList.toggle("empty", !found.length);
+    this.total.replaceChildren(...this.totals(matches.length, among.length));
+    list.element.classList.toggle("empty", !matches.length);
     list.element.dataset.empty = problems.length ? problems.join("\n") : this.empty(among.length);
     if (typed) {
-      const kept = this.kept();
-      history.replaceState(null, "", `${this.place}${kept.size ? `?${kept}` : ""}`);
+      const parameters = this.parameters();
+      history.replaceState(null, "", `${this.place}${parameters.size ? `?${parameters}` : ""}`);
     }
   }
 
   // The state that is part of the address.
-  kept() {
-    const kept = new URLSearchParams();
-    if (this.input.value) kept.set("q", this.input.value);
-    if (this.sort !== this.first) kept.set("sort", this.sort);
-    if (!this.down) kept.set("up", "1");
-    return kept;
+  parameters() {
+    const parameters = new URLSearchParams();
+    if (this.input.value) parameters.set("q", this.input.value);
+    if (this.sort !== this.first) parameters.set("sort", this.sort);
+    if (!this.down) parameters.set("up", "1");
+    return parameters;
   }
 
   set(name, conditions) {
@@ -110,13 +110,13 @@ export class TablePage {
   }
 
   // A filter that is on or off. With `many`, the number of its rows, it is left out if there are none.
-  chip(said, { on, click, many = null, kind = "plain", ...more }) {
+  chip(label, { on, click, many = null, kind = "plain", ...more }) {
     if (many === 0 && !on) return null;
     return h(
       "button",
       { type: "button", class: `chip ${kind}`, "aria-pressed": String(on), ...more, on: { click } },
       kind !== "plain" && h("span", { class: "dot" }),
-      said,
+      label,
       many !== null && h("span", { class: "many" }, count(many)),
     );
   }
