@@ -13,7 +13,9 @@ _DEFINITIONS = ("$defs", "definitions")
 # They say nothing about what may be written, or servers refuse them. Answers are checked against all of it anyway.
 _NOT_STRICT = frozenset({"default", "title", "examples", "discriminator", "uniqueItems", "$schema"})
 
+_NAMING = ("$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveRef")
 _MOST_ITEMS, _LEAST_TEXT = 8, 12
+_RECURSION = 3
 
 
 def map_schemas(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
@@ -55,6 +57,77 @@ def _strict(schema: dict[str, Any]) -> dict[str, Any]:
     if "properties" in plain and "allOf" not in plain:
         plain["required"] = list(plain["properties"])
     return closed(plain)
+
+
+def walk_size(schema: Any) -> int:
+    """Return how many parts a walk through a schema visits that follows its references, of a recursion three levels.
+
+    Code can write a small schema that no walk comes to the end of. Raises `ValueError` for references that are no plain
+    pointers into the schema.
+    """
+    sizes: dict[int, int] = {}
+
+    def whole(part: Any) -> int:
+        if not isinstance(part, list | dict) or id(part) in sizes:
+            return sizes.get(id(part), 1)
+        sizes[id(part)] = 1  # where it refers to itself
+        parts = part if isinstance(part, list) else part.values()
+        size = 1 + sum(map(whole, parts)) + (whole(_target(part, schema)) if _refers(part) else 0)
+        sizes[id(part)] = size
+        return size
+
+    levels: dict[tuple[int, int], int] = {}
+
+    def unrolled(part: Any, depth: int) -> int:
+        key = (id(part), depth)
+        if not isinstance(part, list | dict) or key in levels:
+            return levels.get(key, 1)
+        levels[key] = 1
+        parts = part if isinstance(part, list) else part.values()
+        size = 1 + sum(unrolled(inner, depth) for inner in parts)
+        if depth and _refers(part):
+            size += unrolled(_target(part, schema), depth - 1)
+        levels[key] = size
+        return size
+
+    return max(whole(schema), unrolled(schema, _RECURSION))
+
+
+def _refers(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("$ref"), str)
+
+
+def _target(part: Any, root: Any) -> Any:
+    """Return what the reference of a part points to."""
+    reference = part["$ref"]
+    if reference != "#" and not reference.startswith("#/"):
+        raise ValueError(f"the reference {reference!r:.100} does not point into the schema")
+    node = root
+    for step in reference.split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        if not isinstance(node, list | dict):
+            raise ValueError(f"the reference {reference!r:.100} points to nothing")
+        try:
+            node = node[int(key)] if isinstance(node, list) else node[key]
+        except (KeyError, IndexError, ValueError):
+            raise ValueError(f"the reference {reference!r:.100} points to nothing") from None
+    return node
+
+
+def has_own_names(schema: Any) -> bool:
+    """Return whether a part of the schema has a name or a base of its own, by which others may refer to it."""
+    remaining = [schema]
+    while remaining:
+        part = remaining.pop()
+        if isinstance(part, list):
+            remaining += part
+        elif isinstance(part, dict):
+            if part is not schema and isinstance(part.get("$id"), str):
+                return True
+            if any(isinstance(part.get(key), str) for key in _NAMING):
+                return True
+            remaining += part.values()
+    return False
 
 
 def is_object(schema: Mapping[str, Any]) -> bool:

@@ -23,6 +23,9 @@ from ..signatures.type_names import describe
 from ..signatures.validation import check
 from .choices import BareAnswer, bare_answer
 
+_SMALL, _FEW = 2_000, 100
+"""Schemas and choices of so many characters, and so few choices, are kept; of others only the last ones."""
+
 Checked = tuple[Any, Sequence[Problem]]
 """A typed value and its problems; where there are problems, there is no value."""
 
@@ -201,11 +204,13 @@ def _listed(outputs: Sequence[Field]) -> str:
 def target_of(output_type: Any) -> Target:
     """Return the target of a Python type, of a JSON schema (a dict) or of choices (a list)."""
     if isinstance(output_type, Mapping):
-        return _of_schema(json.dumps(output_type, sort_keys=False))
+        text = json.dumps(output_type, sort_keys=False)
+        return (_of_schema if len(text) <= _SMALL else _of_large_schema)(text)
     if isinstance(output_type, list | tuple):
         if not output_type or not all(isinstance(choice, str | int | float) for choice in output_type):
             raise TypeError(f"choices are texts or numbers, at least one of them, not {output_type!r:.100}")
-        return _of_type(Literal[tuple(output_type)])
+        small = len(output_type) <= _FEW and sum(len(str(choice)) for choice in output_type) <= _SMALL
+        return (_of_type if small else _of_large_type)(Literal[tuple(output_type)])
     try:
         return _of_type(output_type) if _is_hashable(output_type) else _of_type.__wrapped__(output_type)
     except TypeError as error:
@@ -244,12 +249,18 @@ def _of_type(output_type: Any) -> Target:
     return Target(name, Schema(accepted), json_schema.strict(strict), output_type, checked, instructions, bare)
 
 
+_of_large_type = functools.lru_cache(maxsize=4)(_of_type.__wrapped__)
+
+
 @functools.lru_cache(maxsize=512)
 def _of_schema(text: str) -> Target:
     schema = json.loads(text)
     strict, label = json_schema.strict(schema), str(schema.get("title") or "JSON")
     instructions = f"JSON that fits this schema: {text}"
     return Target(label, Schema(schema), strict, strict, lambda value: (value, ()), instructions)
+
+
+_of_large_schema = functools.lru_cache(maxsize=4)(_of_schema.__wrapped__)
 
 
 _SCALARS = {"integer": "one whole number in digits", "number": "one number in digits", "boolean": "true or false"}

@@ -42,9 +42,9 @@ class Schema:
             )
         except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
             raise SchemaError(f"this JSON schema cannot be used: {str(error).splitlines()[0]}") from error
-        self.root_types: frozenset[str] = _types(self._schema, self._schema)
+        self.root_types: frozenset[str] = _types(self._schema, self._schema, {})
         self.names: frozenset[str] = frozenset(
-            name for node in _alternatives(self._schema, self._schema) for name in node.get("properties", ())
+            name for node in _alternatives(self._schema) for name in node.get("properties", ())
         )
         self.root_words = schema_descriptions.expected(self._schema, self.part)
 
@@ -134,15 +134,19 @@ def describe(problems: Iterable[Problem], limit: int = 50) -> str:
 # ---------------------------------------------------------------------- the schema
 
 
-def _alternatives(node: Any, root: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
-    """The schemas that a value at this place, or the items of a list there, may follow; references are resolved."""
-    if not isinstance(node, dict) or depth > 8:
-        return
-    yield node
-    for inner in (*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ()), *_items(node)):
-        yield from _alternatives(inner, root, depth + 1)
-    if isinstance(node.get("$ref"), str):
-        yield from _alternatives(schema_descriptions.resolve(node, root), root, depth + 1)
+def _alternatives(root: Any) -> Iterator[dict[str, Any]]:
+    """The schemas that a value, or the items of a list, may follow; references are resolved, each part comes once."""
+    seen: set[int] = set()
+    remaining = [root]
+    while remaining:
+        node = remaining.pop()
+        if not isinstance(node, dict) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        remaining += [*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ()), *_items(node)]
+        if isinstance(node.get("$ref"), str):
+            remaining.append(schema_descriptions.resolve(node, root))
 
 
 def _items(node: dict[str, Any]) -> list[Any]:
@@ -150,20 +154,27 @@ def _items(node: dict[str, Any]) -> list[Any]:
     return [node["items"]] if node.get("type") == "array" and "items" in node else []
 
 
-def _types(node: Any, root: Any, depth: int = 0) -> frozenset[str]:
+def _types(node: Any, root: Any, known: dict[int, frozenset[str]]) -> frozenset[str]:
     """The JSON types that a value at this place may have; "number" stands for integers too."""
     node = schema_descriptions.resolve(node, root)
-    if not isinstance(node, dict) or depth > 8:
+    if not isinstance(node, dict):
         return _ALL_TYPES
+    if id(node) not in known:
+        known[id(node)] = _ALL_TYPES  # where it refers to itself
+        known[id(node)] = _own_types(node, root, known)
+    return known[id(node)]
+
+
+def _own_types(node: dict[str, Any], root: Any, known: dict[int, frozenset[str]]) -> frozenset[str]:
     types: Iterable[str] = ()
     if "type" in node:
         types = [node["type"]] if isinstance(node["type"], str) else node["type"]
     elif "const" in node or "enum" in node:
         types = map(json_values.type_of, node.get("enum", [node.get("const")]))
     elif branches := (*node.get("anyOf", ()), *node.get("oneOf", ())):
-        types = frozenset().union(*(_types(branch, root, depth + 1) for branch in branches))
+        types = frozenset().union(*(_types(branch, root, known) for branch in branches))
     elif "allOf" in node:
-        types = _ALL_TYPES.intersection(*(_types(branch, root, depth + 1) for branch in node["allOf"]))
+        types = _ALL_TYPES.intersection(*(_types(branch, root, known) for branch in node["allOf"]))
     return frozenset("number" if kind == "integer" else kind for kind in types) or _ALL_TYPES
 
 

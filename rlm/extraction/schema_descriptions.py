@@ -41,6 +41,7 @@ _LIMITS = {
 }
 
 Part = Callable[[Path], Any]
+_MAX_WORDS = 2_500
 
 
 def either(words: Iterable[str], last: str = "or") -> str:
@@ -99,11 +100,21 @@ def _fits(node: dict[str, Any]) -> set[str]:
     return {json.dumps(branch.get("type")) for branch in node.get("oneOf", ()) if isinstance(branch, dict)}
 
 
-def expected(node: Any, part: Part, depth: int = 0) -> str:
-    """What a sub-schema accepts, in a few words."""
+def expected(node: Any, part: Part, depth: int = 0, known: dict[tuple[int, int], str] | None = None) -> str:
+    """What a sub-schema accepts, in a few words. Each part of the schema is described once (`known`)."""
     node = resolve(node, part(()))
     if not isinstance(node, dict) or depth > 3:
         return "a value"
+    known = {} if known is None else known
+    key = (id(node), depth)
+    if key not in known:
+        known[key] = "a value"
+        words = _expected(node, part, depth, known)
+        known[key] = words if len(words) <= _MAX_WORDS else f"{words[:_MAX_WORDS]}..."
+    return known[key]
+
+
+def _expected(node: dict[str, Any], part: Part, depth: int, known: dict[tuple[int, int], str]) -> str:
     if "const" in node:
         return f"exactly {preview(node['const'])}"
     if "enum" in node:
@@ -112,18 +123,20 @@ def expected(node: Any, part: Part, depth: int = 0) -> str:
         return f"one of {', '.join(shown)}" if len(options) > 1 else f"exactly {options[0]}"
     for union in ("anyOf", "oneOf"):
         if node.get(union):
-            return either(expected(branch, part, depth + 1) for branch in node[union])
+            return either(expected(branch, part, depth + 1, known) for branch in node[union])
     if len(node.get("allOf", ())) == 1:
-        return expected(node["allOf"][0], part, depth + 1)
+        return expected(node["allOf"][0], part, depth + 1, known)
     if node.get("format") in _FORMATS:
         return _FORMATS[node["format"]]
     kinds = node.get("type", "object" if "properties" in node else None)
     if kinds is None:
         return "a value" if "format" not in node else f"a string in the format {node['format']}"
-    return either(_typed(kind, node, part, depth) for kind in _in_order([kinds] if isinstance(kinds, str) else kinds))
+    return either(
+        _typed(kind, node, part, depth, known) for kind in _in_order([kinds] if isinstance(kinds, str) else kinds)
+    )
 
 
-def _typed(kind: str, node: Any, part: Part, depth: int = 0) -> str:
+def _typed(kind: str, node: Any, part: Part, depth: int = 0, known: dict[tuple[int, int], str] | None = None) -> str:
     words = TYPE_WORDS.get(kind, kind)
     if not isinstance(node, dict):
         return words
@@ -134,7 +147,7 @@ def _typed(kind: str, node: Any, part: Part, depth: int = 0) -> str:
         shown = names if len(names) <= 12 else [*names[:12], f"{len(names) - 12} others"]
         return f"an object with the fields {either(shown, 'and')}"
     if kind == "array" and isinstance(node.get("items"), dict):
-        inner = expected(node["items"], part, depth + 1)
+        inner = expected(node["items"], part, depth + 1, known)
         return words if inner == "a value" else f"a list whose items are each {inner}"
     if kind == "string" and node.get("format") in _FORMATS:
         return _FORMATS[node["format"]]

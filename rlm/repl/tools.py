@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import keyword
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from pydantic_core import to_jsonable_python
 import sandbox
 from sandbox.tagged import type_names, untagged
 
+from .. import json_schema
 from ..budgets import Ledger
 from ..extraction.feedback import REJECTED, read_value, refusal
 from ..extraction.schema import Schema
@@ -45,6 +47,7 @@ REPEATABLE = ("SUBMIT", "validate_json")
 """Functions without an effect outside of the run: replayed cells call them again."""
 
 _PARALLEL = 16
+_MAX_TYPE_CHARS, _MAX_TYPE_NAME, _MAX_TYPE_PARTS = 50_000, 1_000, 60_000
 
 ChildRun = Callable[[str, dict[str, Any]], Any]
 
@@ -248,11 +251,30 @@ def _check_question(prompt: Any, model: Any = None) -> None:
         raise ValueError(f"llm_query(model={model!r}): choose 'sub' or 'main'")
 
 
+def _check_type(type: Any) -> None:
+    """Refuse a type that would keep the host busy: this comes from code, before anything is counted."""
+    try:
+        size = len(json.dumps(type))
+        if size > _MAX_TYPE_CHARS:
+            raise TypeError(f"type={type!r:.60}...: {size:,} characters; at most {_MAX_TYPE_CHARS:,} are read")
+        if json_schema.has_own_names(type):
+            raise TypeError(f"type={type!r:.60}...: only references such as #/$defs/name are followed")
+        parts = json_schema.walk_size(type)
+    except (ValueError, RecursionError) as error:
+        raise TypeError(f"type={type!r:.60}...: {error}") from None
+    if parts > _MAX_TYPE_PARTS:
+        raise TypeError(
+            f"type={type!r:.60}...: its references make {parts:.2g} parts of it; at most {_MAX_TYPE_PARTS:,}"
+        )
+
+
 def wanted_type(type: Any) -> Any:
     """Return the type of an answer, from what code can write: choices, a type or its name, a JSON schema."""
     if type is None or type == "str":
         return None
     if isinstance(type, str):
+        if len(type) > _MAX_TYPE_NAME:
+            raise TypeError(f"type={type[:60]!r}...: at most {_MAX_TYPE_NAME:,} characters")
         try:
             return Signature.of(f"question -> answer: {type}").outputs[0].type
         except SignatureError as error:
@@ -260,6 +282,7 @@ def wanted_type(type: Any) -> Any:
     if isinstance(type, list | dict):
         from ..adapters.output_spec import target_of
 
+        _check_type(type)
         target_of(type)  # raises if no value can be of that type
         return type
     raise TypeError(f"type={type!r:.80}: a list of choices, a type such as int, or a JSON schema")

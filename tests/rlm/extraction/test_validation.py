@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import time
 from typing import Any
 
 import pytest
@@ -248,3 +249,23 @@ def test_submit_is_answered_in_the_same_words() -> None:
     words = refusal(value, USER, USER.problems(value), what="SUBMIT")
     assert words.startswith("SUBMIT was not accepted")
     assert words.splitlines()[1:] == validate_json(value, USER).splitlines()[1:]
+
+
+@pytest.mark.parametrize("width", [2, 12, 100])
+def test_a_schema_that_refers_to_itself_many_times_is_described_at_once(width):
+    began = time.thread_time()
+    schema = Schema({"anyOf": [{"$ref": "#"}] * width})
+    assert schema.takes_type_of("text")
+    assert time.thread_time() - began < 0.2
+
+
+def test_the_words_for_a_schema_have_a_limit():
+    names = [f"a{at}" for at in range(60)]
+    definitions = {
+        name: {"anyOf": [{"const": name}, *({"$ref": f"#/$defs/{other}"} for other in names if other != name)]}
+        for name in names
+    }
+    began = time.thread_time()
+    schema = Schema({"$defs": definitions, "$ref": "#/$defs/a0"})
+    assert len(schema.root_words) < 3_000
+    assert time.thread_time() - began < 0.5

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+import tracemalloc
+
 import pytest
 
 from rlm.adapters import typed_query
@@ -119,3 +122,81 @@ async def test_whatever_fails_in_a_batch_does_not_sink_the_rest(make, monkeypatc
     made = make([code, "SUBMIT(answer=1)"], sub={"*": "2"})
     await made.run(doc="")
     assert "[None, 2] {'0': 'no such page'}" in made.last_told()
+
+
+def _chain(width: int, depth: int) -> dict:
+    """Definitions of which each refers to the next several times: small to write, endless to walk through."""
+    definitions = {f"a{at}": {"anyOf": [{"$ref": f"#/$defs/a{at + 1}"}] * width} for at in range(depth)}
+    return {"$defs": {**definitions, f"a{depth}": {"type": "string"}}, "$ref": "#/$defs/a0"}
+
+
+_EXPONENTIAL = {
+    "itself in fields": {"type": "object", "properties": {"a": {"anyOf": [{"$ref": "#"}] * 40}}},
+    "a chain": _chain(12, 12),
+    "a thin chain": _chain(2, 40),
+    "anchors": {"$defs": {"a": {"$anchor": "x", "anyOf": [{"$ref": "#x"}] * 12}}, "$ref": "#x"},
+    "dynamic": {"$dynamicAnchor": "x", "anyOf": [{"$dynamicRef": "#x"}] * 12},
+    "another base": {"$defs": {"a": {"$id": "b", "anyOf": [{"$ref": "#"}] * 12}}, "$ref": "#/$defs/a"},
+}
+
+
+@pytest.mark.parametrize("kind", _EXPONENTIAL)
+def test_a_type_that_takes_long_to_walk_through_is_refused_at_once(kind):
+    began = time.thread_time()
+    with pytest.raises(TypeError, match="type="):
+        wanted_type(_EXPONENTIAL[kind])
+    assert time.thread_time() - began < 0.2
+
+
+@pytest.mark.parametrize(
+    "large", [{"enum": ["x" * 50] * 50_000}, ["x" * 50 + str(at) for at in range(50_000)], "list[" * 5_000],
+    ids=["schema", "choices", "text"],
+)  # fmt: skip
+def test_a_type_that_is_too_long_is_refused_and_not_kept(large):
+    wanted_type(["a", "b"])
+    tracemalloc.start()
+    with pytest.raises(TypeError, match="at most"):
+        wanted_type(large)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1_000_000
+
+
+def test_types_of_code_are_not_kept_for_ever():
+    wanted_type(["a", "b"])
+    tracemalloc.start()
+    for number in range(200):
+        wanted_type({"enum": [f"{number} {at} {'x' * 50}" for at in range(500)]})
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 15_000_000
+
+
+_RECURSIVE = {
+    "itself": {"anyOf": [{"$ref": "#"}] * 12},
+    "a tree": {
+        "$defs": {"node": {"properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/node"}}}}},
+        "$ref": "#/$defs/node",
+    },
+    "expressions": {
+        "anyOf": [
+            {"properties": {"op": {"const": op}, "left": {"$ref": "#"}, "right": {"$ref": "#"}}, "required": ["op"]}
+            for op in "+-*/"
+        ]
+    },
+    "any JSON": {
+        "anyOf": [
+            {"type": ["string", "number", "boolean", "null"]},
+            {"type": "array", "items": {"$ref": "#"}},
+            {"type": "object", "additionalProperties": {"$ref": "#"}},
+        ]
+    },
+    "many fields": {"type": "object", "properties": {f"f{at}": {"type": "string"} for at in range(300)}},
+}
+
+
+@pytest.mark.parametrize("kind", _RECURSIVE)
+def test_recursive_and_wide_types_are_types(kind):
+    began = time.thread_time()
+    assert wanted_type(_RECURSIVE[kind]) == _RECURSIVE[kind]
+    assert time.thread_time() - began < 0.2
