@@ -17,7 +17,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic_core import to_jsonable_python
 
@@ -99,9 +99,35 @@ _HOPELESS = frozenset(
 )
 
 
+class _Result:
+    """What the three endings have in common."""
+
+    outputs: Any
+    status: ClassVar[str]
+
+    @property
+    def was_extracted(self) -> bool:
+        """Whether the outputs were extracted after the run, and not submitted by it."""
+        return self.status == "extracted"
+
+    def outputs_to_dict(self) -> Any:
+        """Return the outputs as plain JSON values."""
+        return _plain(self.outputs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain JSON values."""
+        return _to_dict(self)
+
+    def to_json(self) -> str:
+        """Return the result as JSON text."""
+        return dump(self.to_dict())
+
+
 @dataclass(frozen=True)
-class Submitted(Generic[T]):
+class Submitted(_Result, Generic[T]):
     """The model called SUBMIT with outputs that fit the signature."""
+
+    status = "submitted"
 
     outputs: T
     iterations: int
@@ -117,11 +143,6 @@ class Submitted(Generic[T]):
     """Which plan answered and which were rejected, in a run with plans: see `rlm.plans`."""
 
     @property
-    def was_extracted(self) -> bool:
-        """Whether the outputs were extracted after the run, and not submitted by it."""
-        return False
-
-    @property
     def confidence(self) -> float:
         """How far to trust the outputs, from 0 to 1."""
         return 1.0
@@ -130,22 +151,12 @@ class Submitted(Generic[T]):
         """The same result with other outputs."""
         return _with_outputs(self, fn(self.outputs))  # type: ignore[no-any-return]
 
-    def outputs_to_dict(self) -> Any:
-        """The outputs as plain JSON values."""
-        return _plain(self.outputs)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The result as plain JSON values."""
-        return _to_dict("submitted", self)
-
-    def to_json(self) -> str:
-        """The result as JSON text."""
-        return dump(self.to_dict())
-
 
 @dataclass(frozen=True)
-class Extracted(Generic[T]):
+class Extracted(_Result, Generic[T]):
     """A limit was reached, and the outputs were extracted from the history and the variables."""
+
+    status = "extracted"
 
     outputs: T
     confidence: float
@@ -172,31 +183,16 @@ class Extracted(Generic[T]):
         """How many model calls the code of the run made."""
         return self.usage.llm_calls
 
-    @property
-    def was_extracted(self) -> bool:
-        """Whether the outputs were extracted after the run, and not submitted by it."""
-        return True
-
     def map(self, fn: Callable[[T], U]) -> Extracted[U]:
         """The same result with other outputs."""
         return _with_outputs(self, fn(self.outputs))  # type: ignore[no-any-return]
 
-    def outputs_to_dict(self) -> Any:
-        """The outputs as plain JSON values."""
-        return _plain(self.outputs)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The result as plain JSON values."""
-        return _to_dict("extracted", self)
-
-    def to_json(self) -> str:
-        """The result as JSON text."""
-        return dump(self.to_dict())
-
 
 @dataclass(frozen=True)
-class Failed:
+class Failed(_Result):
     """There are no outputs; everything that was found out is kept."""
+
+    status = "failed"
 
     reason: str
     partial_outputs: Any = None
@@ -224,11 +220,6 @@ class Failed:
         return None
 
     @property
-    def was_extracted(self) -> bool:
-        """Whether the outputs were extracted after the run, and not submitted by it."""
-        return False
-
-    @property
     def confidence(self) -> float:
         """How far to trust the outputs: not at all."""
         return 0.0
@@ -236,14 +227,6 @@ class Failed:
     def map(self, fn: Callable[[Any], Any]) -> Failed:
         """This result: there are no outputs to change."""
         return self
-
-    def to_dict(self) -> dict[str, Any]:
-        """The result as plain JSON values."""
-        return _to_dict("failed", self)
-
-    def to_json(self) -> str:
-        """The result as JSON text."""
-        return dump(self.to_dict())
 
 
 ExecutionResult: TypeAlias = Submitted[T] | Extracted[T] | Failed
@@ -293,8 +276,8 @@ def _plain(value: Any) -> Any:
     return to_jsonable_python(value, fallback=str, inf_nan_mode="null", round_trip=True)
 
 
-def _to_dict(status: str, result: Submitted[Any] | Extracted[Any] | Failed) -> dict[str, Any]:
-    made: dict[str, Any] = {"status": status, "run_id": result.run_id, "confidence": result.confidence}
+def _to_dict(result: Any) -> dict[str, Any]:
+    made: dict[str, Any] = {"status": result.status, "run_id": result.run_id, "confidence": result.confidence}
     for field in dataclasses.fields(result):
         value = getattr(result, field.name)
         if field.name == "history" and not isinstance(result, Failed):

@@ -128,16 +128,10 @@ class StandardProfile:
         """Return the code as it is run."""
         return code
 
-    def observe(
-        self,
-        cell: CellFacts,
-        hints: Sequence[str],
-        signature: Signature,
-        budget: Remaining,
-    ) -> Observation:
+    def observe(self, cell: CellFacts, hints: Sequence[str], signature: Signature, budget: Remaining) -> Observation:
         """Write what the model reads after its cell: hints, what was printed, how it could submit, the budget."""
         suggestion = suggestions.suggest_submit(signature, cell)
-        parts = [*hints, f"Output:\n{self._printed(cell)}"]
+        parts = self._arrange(f"Output:\n{self._printed(cell)}", hints, goal_of(signature, cell.inputs))
         if suggestion:
             parts.append(_SUGGESTION.format(submit=suggestion))
         return Observation("\n\n".join([*parts, *self._budget_lines(budget)]), suggestion)
@@ -153,6 +147,9 @@ class StandardProfile:
     def evidence(self, variables: Mapping[str, Variable], cells: Iterable[str]) -> Mapping[str, Variable]:
         """Return the variables that can be evidence for an extracted answer."""
         return variables
+
+    def _arrange(self, output: str, hints: Sequence[str], goal: str) -> list[str]:
+        return [*hints, output]
 
     def _printed(self, cell: CellFacts) -> str:
         printed = cut_middle(self._clean(cell.output).rstrip(), self.max_output_chars)
@@ -215,22 +212,6 @@ class ConstrainedProfile(StandardProfile):
         """Return the code with the imports that it lacks."""
         return with_imports(code, variables)
 
-    def observe(
-        self,
-        cell: CellFacts,
-        hints: Sequence[str],
-        signature: Signature,
-        budget: Remaining,
-    ) -> Observation:
-        """Write what the model reads after its cell. A small model goes by what it read last, so hints follow."""
-        suggestion = suggestions.suggest_submit(signature, cell)
-        parts = [f"Output:\n{self._printed(cell)}", *hints]
-        if goal := goal_of(signature, cell.inputs):
-            parts.append(f"Wanted: {goal}")
-        if suggestion:
-            parts.append(_SUGGESTION.format(submit=suggestion))
-        return Observation("\n\n".join([*parts, *self._budget_lines(budget)]), suggestion)
-
     def doubt(self, code: str, history: Sequence[REPLHistoryEntry], variables: Mapping[str, Variable]) -> str | None:
         """Doubt constants that are submitted after a part of something was printed."""
         return rules.constant_from_a_sample(code, history[-1].code if history else "", variables)
@@ -238,6 +219,10 @@ class ConstrainedProfile(StandardProfile):
     def evidence(self, variables: Mapping[str, Variable], cells: Iterable[str]) -> Mapping[str, Variable]:
         """Leave out variables that were only ever set to constants: the model wrote their values down."""
         return suggestions.without_constants(variables, cells)
+
+    def _arrange(self, output: str, hints: Sequence[str], goal: str) -> list[str]:
+        """Put hints and goal after the output: a small model goes by what it read last."""
+        return [output, *hints, *([f"Wanted: {goal}"] if goal else [])]
 
     def _clean(self, output: str) -> str:
         return _TRACEBACK_NOISE.sub("", output)
