@@ -22,7 +22,7 @@ const COLUMNS = {
 function estimate(value) {
   if (!value) return h("span", { class: "none" }, "–");
   const error = value.error === null ? null : h("span", { class: "muted" }, ` ±${value.error.toFixed(3)}`);
-  return [h("b", {}, value.mean.toFixed(3)), error];
+  return h("span", {}, h("b", {}, value.mean.toFixed(3)), error);
 }
 
 function endings(group) {
@@ -38,9 +38,9 @@ function groupColumns(most) {
   return [
     ["Length", (group) => (group.length === null ? "" : length(group.length))],
     ["Samples", (group) => count(group.samples)],
-    ["Score", (group) => estimate(group.score), "mean"],
-    ["All right", (group) => estimate(group.right)],
-    ...(most > 1 ? [[`pass^${most}`, (group) => estimate(group.passes[most])]] : []),
+    ["Score", (group) => estimate(group.score), "mean estimate"],
+    ["All right", (group) => estimate(group.right), "estimate"],
+    ...(most > 1 ? [[`pass^${most}`, (group) => estimate(group.passes[most]), "estimate"]] : []),
     ["Endings", endings, "text"],
     ["Tokens", (group) => short(each(group, group.tokens_in + group.tokens_out))],
     ["Cost", (group) => dollars(each(group, group.cost_usd))],
