@@ -144,7 +144,10 @@ TOO_MANY = error("slow down", kind="rate_limit_error")
 
 
 class LimitedChat(ChatServer):
-    """Allows so many requests in any `window` seconds, and says "too many" to all others."""
+    """Allows so many requests in any `window` seconds, and says "too many" to all others.
+
+    What comes after the first `allowed` ones is refused once, however late: a test can rely on a refusal.
+    """
 
     def __init__(self, allowed: int, window: float) -> None:
         super().__init__()
@@ -158,7 +161,8 @@ class LimitedChat(ChatServer):
         self.times.append(now)
         while self.taken and self.taken[0] <= now - self.window:
             self.taken.popleft()
-        if len(self.taken) >= self.allowed:
+        first_too_many = self.refused == 0 and len(self.times) > self.allowed
+        if first_too_many or len(self.taken) >= self.allowed:
             self.refused += 1
             return Play(429, TOO_MANY)
         self.taken.append(now)

@@ -10,6 +10,7 @@ import pytest
 
 import rlm.cli
 from rlm.models.direct.connection_pool import connections
+from rlm.models.profile import profile_of
 from rlm.models.rate_limit.bucket import Limit
 from tests.support.chat_server import ChatServer, Play, completion
 
@@ -88,7 +89,7 @@ def test_a_task_file_names_the_limits_of_a_model(model: Any, tmp_path: Path) -> 
     spec = load(tmp_path / "task.yaml").models.main
     assert spec.limit == Limit(6000, 1e7)
     assert "requests_per_minute" not in spec.options
-    assert make_model(spec, "main").limit == Limit(6000, 1e7)
+    assert profile_of(make_model(spec, "main")).rate_limit == Limit(6000, 1e7)
 
 
 @pytest.mark.parametrize("wrong", [0, -1, "many"])
