@@ -1,4 +1,4 @@
-"""Plans: several ways to do a task, compared, run, judged; and what happens when every one is rejected.
+"""Plans: several ways to do a task, compared, run and judged, and the escalation if all are rejected.
 
     rlm.Predict("log -> arrivals: int", plans=PlanSettings(count=3, models={"strong": lm}))
 

@@ -1,4 +1,4 @@
-"""What every step of one loop needs: the task's driver and inputs, the models by name, the budget, the logs."""
+"""`LoopContext`: what every step of a plan loop needs: run configuration, inputs, models, budget, logs and events."""
 
 from __future__ import annotations
 
@@ -24,60 +24,60 @@ from .settings import PlanSettings
 
 
 @dataclass(frozen=True)
-class Context:
-    """One loop, as its steps see it."""
+class LoopContext:
+    """The context of one plan loop."""
 
     run_id: str
     loop_id: str
-    """The id of the loop's first run: another one only where a loop goes on."""
+    """The id of the loop's first run, which differs from `run_id` in a resumed loop."""
 
-    driver: RunConfig
+    config: RunConfig
     inputs: dict[str, Any]
     settings: PlanSettings
     models: Mapping[str, Any]
-    """The task's own (`main`, `sub`, `extraction`), and those of the settings."""
+    """The models of the task (`main`, `sub`, `extraction`) and those of the settings, by name."""
 
     ledger: Ledger
     logs: PlanLogs
     emit: Emitter
-    asker: RunModels
+    run_models: RunModels
 
     @classmethod
     def of(
         cls,
-        driver: RunConfig,
+        config: RunConfig,
         inputs: Mapping[str, Any],
         settings: PlanSettings,
         past: RecordedRun | None,
         loop_id: str | None,
-    ) -> Context:
-        """The context of a loop that begins or goes on. Raises `InvalidInputs`, and `ValueError` for unknown models."""
-        plain = driver.check_inputs(inputs)
-        main = driver.main_model
-        sub, extraction = driver.sub_model or main, driver.extraction_model or main
+    ) -> LoopContext:
+        """Return the context of a new or resumed loop. Raises `InvalidInputs`, and `ValueError` for unknown models."""
+        values = config.check_inputs(inputs)
+        main = config.main_model
+        sub, extraction = config.sub_model or main, config.extraction_model or main
         models = {"main": main, "sub": sub, "extraction": extraction, **settings.models}
         settings.check_models(models)
-        # Sealed here, once: all plans read the same memory.
-        large = {name: value for name, value in plain.items() if _is_large(value)}
-        driver = replace(driver, sealed={name: sandbox.Text(value) for name, value in large.items()})
+        # Sealed once, so that all plans read the same memory.
+        large = {name: value for name, value in values.items() if _is_large(value)}
+        config = replace(config, sealed={name: sandbox.Text(value) for name, value in large.items()})
         run_id = uuid.uuid4().hex[:12]
-        ledger = Ledger(driver.trigger, spent=past.usage if past is not None else None)
-        emit = Emitter(run_id, driver.observe)
-        asker = RunModels(main, sub, extraction, ledger, emit)
+        ledger = Ledger(config.trigger, spent=past.usage if past is not None else None)
+        emit = Emitter(run_id, config.observe)
+        run_models = RunModels(main, sub, extraction, ledger, emit)
         logs = PlanLogs(settings.logs)
-        return cls(run_id, loop_id or run_id, driver, plain, settings, models, ledger, logs, emit, asker)
+        return cls(run_id, loop_id or run_id, config, values, settings, models, ledger, logs, emit, run_models)
 
     async def ask(self, model: str | None, prompt: str, role: str) -> Reply:
-        """One answer of a model, without a memory of others. Raises `ModelError`, and `BudgetExceeded`."""
+        """Ask a model one question, without a conversation. Raises `ModelError` and `BudgetExceeded`."""
         if (reason := self.used_up()) is not None:
             raise BudgetExceeded(reason)
-        asked, turns, left = self.models[model or "main"], [("user", prompt)], self.ledger.seconds_left()
-        answering = ask(asked, turns, deadline=time.monotonic() + left if math.isfinite(left) else None)
-        answer = await self.asker.asked(answering, asked, turns, role=role)
+        lm, turns, left = self.models[model or "main"], [("user", prompt)], self.ledger.seconds_left()
+        call = ask(lm, turns, deadline=time.monotonic() + left if math.isfinite(left) else None)
+        answer = await self.run_models.asked(call, lm, turns, role=role)
         return Reply(answer.text, answer.truncated, answer.tokens_in, answer.tokens_out)
 
     def used_up(self) -> FallbackReason | None:
-        """The limit of the whole loop that is reached, if one is."""
+        """Return the limit of the whole loop that is used up; None if none is."""
         return self.ledger.trigger.shared_limit(self.ledger.state())
 
 

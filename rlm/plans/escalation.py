@@ -1,6 +1,6 @@
-"""Escalation: notices that every candidate plan of a loop was rejected, logs it once, and sets off the fallback.
+"""Escalation: detects that every candidate plan of a loop was rejected, logs it once, and triggers the fallback.
 
-It reads and writes JSON files and nothing else, so it also works on files that another program wrote.
+It reads and writes only JSON files, so it also works on files of other programs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from .json_log import Entry, JsonLog, JsonLogError
+from .json_log import JsonEntry, JsonLog, JsonLogError
 from .plan import new_id, now
 
 Strategy = Literal["log_and_alert_operator", "attempt_regeneration"]
@@ -27,47 +27,47 @@ STRATEGIES: Mapping[str, Strategy] = {
     "attempt_regeneration_simple": REGENERATE,
     "regenerate_with_adjusted_weights": REGENERATE,
 }
-"""The strategies by the names that a configuration may have for them."""
+"""The strategies by their names in configurations."""
 
 REVIEW = "operator_review_required"
-MAKING_PLANS = "Fallback triggered: new plans are to be made, with weights adjusted by what was rejected."
+NEW_PLANS = "Fallback triggered: new plans are made, with weights adjusted to the rejections."
 
-_LISTS = ("candidates", "candidate_plans", "plans", "candidate_plan_ids", "plan_ids")
-"""Under which name an entry may list its plans: objects with a `plan_id`, or the ids themselves."""
+_PLAN_LISTS = ("candidates", "candidate_plans", "plans", "candidate_plan_ids", "plan_ids")
+"""Names under which an entry may list its plans: objects with a `plan_id`, or ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class FallbackConfig:
-    """What to do when all plans are rejected."""
+    """What to do if all plans are rejected."""
 
     enabled: bool = True
     strategy: Strategy = ALERT
     rounds: int = 1
-    """How often new plans may be made before an operator is asked."""
+    """How often new plans are made before an operator is asked."""
 
     @classmethod
-    def of(cls, given: FallbackConfig | Mapping[str, Any] | None) -> FallbackConfig:
-        """The configuration from a mapping: `fallback_enabled` and `default_fallback_strategy`, or `enabled` and
-        `strategy`. What is not said is as it is by default. Raises `ValueError`."""
-        if isinstance(given, FallbackConfig):
-            return given
-        values = dict(given or {})
-        enabled = _first(values, ("fallback_enabled", "enabled"), True)
-        name = _first(values, ("default_fallback_strategy", "strategy"), ALERT)
-        rounds = _first(values, ("rounds",), 1)
+    def of(cls, config: FallbackConfig | Mapping[str, Any] | None) -> FallbackConfig:
+        """Return the configuration in a mapping: `fallback_enabled` and `default_fallback_strategy`, or `enabled` and
+        `strategy`; each has a default. Raises `ValueError`."""
+        if isinstance(config, FallbackConfig):
+            return config
+        values = dict(config or {})
+        enabled = _pop_first(values, ("fallback_enabled", "enabled"), True)
+        name = _pop_first(values, ("default_fallback_strategy", "strategy"), ALERT)
+        rounds = _pop_first(values, ("rounds",), 1)
         if values:
             raise ValueError(f"the fallback has no setting {', '.join(map(repr, values))}")
         if not isinstance(enabled, bool):
-            raise ValueError(f"fallback_enabled is true or false, not {enabled!r}")
+            raise ValueError(f"fallback_enabled must be true or false, not {enabled!r}")
         if not isinstance(name, str) or name not in STRATEGIES:
             raise ValueError(f"there is no fallback strategy {name!r}; known are {', '.join(STRATEGIES)}")
         if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 0:
-            raise ValueError(f"rounds is a whole number, 0 or more, not {rounds!r}")
+            raise ValueError(f"rounds must be an integer, 0 or more, not {rounds!r}")
         return cls(enabled, STRATEGIES[name], rounds)
 
 
 class PlanEscalationDetector:
-    """Checks whether all plans of a loop were rejected. The same loop and set of plans are escalated once."""
+    """Detects that all plans of a loop were rejected. The same set of plans is escalated once."""
 
     def __init__(
         self,
@@ -76,19 +76,19 @@ class PlanEscalationDetector:
         plan_escalation_log_path: str | Path,
         fallback_config: FallbackConfig | Mapping[str, Any] | None = None,
         *,
-        on_fallback: Callable[[Entry], str] | None = None,
+        on_fallback: Callable[[JsonEntry], str] | None = None,
     ) -> None:
-        """`on_fallback` does what the fallback is there for and says what it did; without it that is only logged."""
+        """`on_fallback` performs the fallback and returns a description; without it, the fallback is only logged."""
         self.fallback_config = FallbackConfig.of(fallback_config)
         self._comparisons = JsonLog(multi_plan_comparison_path)
         self._rejections = JsonLog(plan_rejection_log_path)
         self._escalations = JsonLog(plan_escalation_log_path, check_entry)
-        self._on_fallback = on_fallback or self._say_fallback
+        self._on_fallback = on_fallback or self._describe_fallback
 
-    def check_for_escalation(self, loop_id: str) -> Entry | None:
-        """The escalation, if there is a new one; None if not all plans are rejected, or this was escalated before.
+    def check_for_escalation(self, loop_id: str) -> JsonEntry | None:
+        """Return a new escalation; None if not all plans are rejected, or it was escalated before.
 
-        Raises `JsonLogError` where a file is broken; then nothing is written.
+        Raises `JsonLogError` if a file is broken; then nothing is written.
         """
         comparison_set_id = self._latest_set(loop_id)
         candidates = self._get_candidate_plans_for_loop(loop_id, comparison_set_id)
@@ -100,50 +100,50 @@ class PlanEscalationDetector:
             return entry
         return self.trigger_fallback(entry)
 
-    def escalation_of(self, loop_id: str) -> Entry | None:
-        """The escalation of the loop's latest set of plans that is on record, if there is one."""
-        return _escalated(self._escalations.read(), loop_id, self._latest_set(loop_id))
+    def escalation_of(self, loop_id: str) -> JsonEntry | None:
+        """Return the logged escalation of the loop's latest set of plans, if there is one."""
+        return _last_of(self._escalations.read(), loop_id, self._latest_set(loop_id))
 
-    def hand_to_operator(self, entry: Entry, why: str) -> Entry:
-        """Have an operator look at an escalation whose fallback led nowhere: the fallback is to be set off again."""
-        changes: Entry = {"recommended_action": REVIEW, "operator_alert_flag": True, "fallback_triggered": False}
-        changes["fallback_details"] = _joined(entry.get("fallback_details"), why)
+    def hand_to_operator(self, entry: JsonEntry, reason: str) -> JsonEntry:
+        """Hand an escalation whose fallback has failed to an operator; its fallback can be triggered again."""
+        changes: JsonEntry = {"recommended_action": REVIEW, "operator_alert_flag": True, "fallback_triggered": False}
+        changes["fallback_details"] = _join(entry.get("fallback_details"), reason)
         return self._escalations.amend("log_entry_id", entry["log_entry_id"], changes)
 
     def _latest_set(self, loop_id: str) -> str | None:
-        entries = [one for one in self._comparisons.read() if one.get("loop_id") == loop_id]
+        entries = [entry for entry in self._comparisons.read() if entry.get("loop_id") == loop_id]
         return entries[-1].get("comparison_set_id") if entries else None
 
     def _get_candidate_plans_for_loop(self, loop_id: str, comparison_set_id: str | None) -> list[str]:
-        """The ids of all plans that were compared in a set, each once."""
+        """Return the ids of the plans of a set, each once."""
         ids: list[str] = []
-        for entry in _of(self._comparisons.read(), loop_id, comparison_set_id):
-            listed = [one for name in _LISTS if isinstance(entry.get(name), list) for one in entry[name]]
-            for one in [entry, *listed]:
-                found = one.get("plan_id") if isinstance(one, dict) else one
-                if isinstance(found, str):
-                    ids.append(found)
-                elif one is not entry:
+        for entry in _entries_of(self._comparisons.read(), loop_id, comparison_set_id):
+            plans = [plan for name in _PLAN_LISTS if isinstance(entry.get(name), list) for plan in entry[name]]
+            for plan in [entry, *plans]:
+                plan_id = plan.get("plan_id") if isinstance(plan, dict) else plan
+                if isinstance(plan_id, str):
+                    ids.append(plan_id)
+                elif plan is not entry:
                     raise JsonLogError(
                         self._comparisons.path, f"a candidate of loop {loop_id!r} has no plan_id; repair it"
                     )
         return list(dict.fromkeys(ids))
 
     def _get_rejected_plans_for_loop(self, loop_id: str, comparison_set_id: str | None) -> set[str]:
-        """The ids of the plans of a set that were rejected."""
-        entries = _of(self._rejections.read(), loop_id, comparison_set_id)
-        return {one["plan_id"] for one in entries if isinstance(one.get("plan_id"), str)}
+        """Return the ids of the rejected plans of a set."""
+        entries = _entries_of(self._rejections.read(), loop_id, comparison_set_id)
+        return {entry["plan_id"] for entry in entries if isinstance(entry.get("plan_id"), str)}
 
-    def _log_escalation(self, loop_id: str, comparison_set_id: str | None, plan_ids: list[str]) -> Entry | None:
-        """Write the entry, unless another process has done so already; then None."""
+    def _log_escalation(self, loop_id: str, comparison_set_id: str | None, plan_ids: list[str]) -> JsonEntry | None:
+        """Log the escalation and return its entry; None if another process has logged it."""
         config = self.fallback_config
         action = "no_further_action_defined"
         if config.enabled:
             action = REVIEW if config.strategy == ALERT else "trigger_fallback_procedure"
         count = len(plan_ids)
         every = "The only candidate plan was" if count == 1 else f"All {count} candidate plans were"
-        failed = _failed_metrics(_of(self._rejections.read(), loop_id, comparison_set_id), set(plan_ids))
-        entry: Entry = {
+        failed = _failed_metrics(_entries_of(self._rejections.read(), loop_id, comparison_set_id), set(plan_ids))
+        entry: JsonEntry = {
             "log_entry_id": new_id(),
             "loop_id": loop_id,
             "comparison_set_id": comparison_set_id,
@@ -160,33 +160,33 @@ class PlanEscalationDetector:
             "fallback_details": None,
             "timestamp": now(),
         }
-        there = self._escalations.append_unless(entry, lambda all: _escalated(all, loop_id, comparison_set_id))
-        return entry if there is None else None
+        existing = self._escalations.append_unless(entry, lambda log: _last_of(log, loop_id, comparison_set_id))
+        return entry if existing is None else None
 
-    def trigger_fallback(self, entry: Entry) -> Entry:
-        """Set off the fallback, and add to the entry what came of it."""
+    def trigger_fallback(self, entry: JsonEntry) -> JsonEntry:
+        """Trigger the fallback, and add its description to the entry."""
         try:
             details, triggered = self._on_fallback(entry), True
-        except Exception as error:  # what the caller does must not lose the escalation
-            details, triggered = f"The fallback could not be set off: {type(error).__name__}: {error}", False
-        changes = {"fallback_triggered": triggered, "fallback_details": _joined(entry.get("fallback_details"), details)}
+        except Exception as error:  # a failing callback must not lose the escalation
+            details, triggered = f"The fallback could not be triggered: {type(error).__name__}: {error}", False
+        changes = {"fallback_triggered": triggered, "fallback_details": _join(entry.get("fallback_details"), details)}
         return self._escalations.amend("log_entry_id", entry["log_entry_id"], changes)
 
-    def _say_fallback(self, entry: Entry) -> str:
+    def _describe_fallback(self, entry: JsonEntry) -> str:
         if entry["recommended_action"] == REVIEW:
             return "Fallback triggered: an operator is asked to look at the rejected plans."
-        return MAKING_PLANS
+        return NEW_PLANS
 
 
-def check_entry(entry: Entry) -> None:
+def check_entry(entry: JsonEntry) -> None:
     """Raise `ValueError` unless an entry fits `plan_escalation_log.schema.json`."""
     for error in _validator().iter_errors(entry):
         where = "/".join(map(str, error.instance_path)) or "the entry"
-        raise ValueError(f"this is no escalation: {where}: {error.message}")
+        raise ValueError(f"this is not an escalation: {where}: {error.message}")
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of an entry of the escalation log."""
+    """Return the JSON schema of an entry of the escalation log."""
     text = files(__package__).joinpath("plan_escalation_log.schema.json").read_text(encoding="utf-8")
     return cast(dict[str, Any], json.loads(text))
 
@@ -195,7 +195,7 @@ def schema() -> dict[str, Any]:
 def _validator() -> Any:
     import jsonschema_rs
 
-    # `uuid` became a format of JSON Schema after draft 7: it has to be said what it is.
+    # `uuid` is not a format of draft 7.
     return jsonschema_rs.Draft7Validator(schema(), validate_formats=True, formats={"uuid": _is_uuid})
 
 
@@ -206,29 +206,29 @@ def _is_uuid(text: str) -> bool:
         return False
 
 
-def _joined(before: str | None, more: str) -> str:
+def _join(before: str | None, more: str) -> str:
     return f"{before} {more}" if before else more
 
 
-def _first(values: dict[str, Any], names: tuple[str, ...], default: Any) -> Any:
-    """Take all of these names out of the values; what the first of them was."""
-    taken = [values.pop(name) for name in names if name in values]
-    return taken[0] if taken else default
+def _pop_first(values: dict[str, Any], names: tuple[str, ...], default: Any) -> Any:
+    """Remove all of these names from the values; return the value of the first."""
+    removed = [values.pop(name) for name in names if name in values]
+    return removed[0] if removed else default
 
 
-def _of(entries: list[Entry], loop_id: str, comparison_set_id: str | None) -> list[Entry]:
-    return [
-        one for one in entries if one.get("loop_id") == loop_id and one.get("comparison_set_id") == comparison_set_id
-    ]
+def _entries_of(entries: list[JsonEntry], loop_id: str, comparison_set_id: str | None) -> list[JsonEntry]:
+    key = (loop_id, comparison_set_id)
+    return [entry for entry in entries if (entry.get("loop_id"), entry.get("comparison_set_id")) == key]
 
 
-def _escalated(entries: list[Entry], loop_id: str, comparison_set_id: str | None) -> Entry | None:
-    found = _of(entries, loop_id, comparison_set_id)
-    return found[-1] if found else None
+def _last_of(entries: list[JsonEntry], loop_id: str, comparison_set_id: str | None) -> JsonEntry | None:
+    matching = _entries_of(entries, loop_id, comparison_set_id)
+    return matching[-1] if matching else None
 
 
-def _failed_metrics(rejections: list[Entry], plan_ids: set[str]) -> dict[str, int]:
-    """How often each threshold failed, where the rejections say."""
-    failed = [one.get("failed_thresholds") for one in rejections if one.get("plan_id") in plan_ids]
-    names = [each.get("metric") for one in failed if isinstance(one, list) for each in one if isinstance(each, dict)]
+def _failed_metrics(rejections: list[JsonEntry], plan_ids: set[str]) -> dict[str, int]:
+    """Return how often each threshold failed, as far as the rejections list thresholds."""
+    lists = [entry.get("failed_thresholds") for entry in rejections if entry.get("plan_id") in plan_ids]
+    thresholds = [threshold for failed in lists if isinstance(failed, list) for threshold in failed]
+    names = [threshold.get("metric") for threshold in thresholds if isinstance(threshold, dict)]
     return dict(Counter(str(name) for name in names if name))

@@ -1,4 +1,4 @@
-"""Judging what came of a plan: every threshold that it does not meet, with what was wanted and what it was."""
+"""Governance: checks the result of a plan against the thresholds, and lists those that it does not meet."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ..repl.output_checks import failed_check
 from ..repl.prompts import describe_inputs
 from ..results import ExecutionResult, Extracted, Failed, Submitted
 from ..text import shorten
-from .context import Context
+from .context import LoopContext
 from .prompts import template
 from .settings import Judge, Thresholds
 
-_SHOWN_CHARS = 200
+_MAX_OUTPUT_CHARS = 200
 
-_VERDICT = {
+_VERDICT_SCHEMA = {
     "type": "object",
     "properties": {"acceptable": {"type": "boolean"}, "reason": {"type": "string"}},
     "required": ["acceptable", "reason"],
@@ -32,24 +32,27 @@ _VERDICT = {
 }
 
 
-async def judge(context: Context, result: ExecutionResult[Any], share: FallbackTrigger) -> tuple[FailedThreshold, ...]:
-    """Every threshold that a result does not meet; none accepts it. `share` is what the plan was allowed to use.
+async def judge(
+    context: LoopContext, result: ExecutionResult[Any], share: FallbackTrigger
+) -> tuple[FailedThreshold, ...]:
+    """Return every threshold that a result does not meet; with none, it is accepted.
 
-    The judging model is asked only about an answer that meets everything else: it costs money, and could only say no.
+    `share` is the budget of the plan. The judging model is asked only about answers that meet all other thresholds,
+    because it costs money.
     """
-    thresholds, driver = context.settings.thresholds, context.driver
-    failed = [*_numbers(result, thresholds), *overspent(result, share)]
+    thresholds, config = context.settings.thresholds, context.config
+    failed = [*_check_result(result, thresholds), *overspent(result, share)]
     if not isinstance(result, Failed):
-        outputs = driver.signature.outputs_to_json(result.outputs)
-        failed += await _invariants(outputs, thresholds.invariants, driver)
-        failed += await _function(result.outputs, thresholds.function)
+        outputs = config.signature.outputs_to_json(result.outputs)
+        failed += await _check_invariants(outputs, thresholds.invariants, config)
+        failed += await _call_function(result.outputs, thresholds.function)
         if thresholds.judge is not None and not failed:
-            failed += await _judged(context, outputs, thresholds.judge)
+            failed += await _ask_judge(context, outputs, thresholds.judge)
     return tuple(failed)
 
 
 def overspent(result: ExecutionResult[Any], share: FallbackTrigger) -> list[FailedThreshold]:
-    """What a plan used up of its share: reached without an answer, or exceeded by one that is dearer than it may be."""
+    """Return the limits of its share that a plan has used up without submitting, or has exceeded."""
     used, submitted = result.usage, isinstance(result, Submitted)
     spent: list[tuple[str, float, float | None]] = [
         ("cost_usd", used.cost_usd or 0.0, share.max_cost_usd),
@@ -64,64 +67,63 @@ def overspent(result: ExecutionResult[Any], share: FallbackTrigger) -> list[Fail
     ]
 
 
-def _numbers(result: ExecutionResult[Any], thresholds: Thresholds) -> list[FailedThreshold]:
-    """What can be read off the result."""
+def _check_result(result: ExecutionResult[Any], thresholds: Thresholds) -> list[FailedThreshold]:
+    """Check the ending, the confidence and the usage of a result."""
     failed: list[FailedThreshold] = []
     used: Usage = result.usage
     if isinstance(result, Failed):
         failed.append(FailedThreshold("ending", "an answer", f"failed: {result.reason}"))
     elif isinstance(result, Extracted) and not thresholds.accept_extracted:
         failed.append(FailedThreshold("extracted", "a submitted answer", f"extracted: {result.reason}"))
-    least, most, longest = thresholds.min_confidence, thresholds.max_cost_usd, thresholds.max_seconds
-    if least is not None and result.confidence < least:
-        failed.append(FailedThreshold("confidence", least, result.confidence))
-    if most is not None and (used.cost_usd or 0.0) > most:
-        failed.append(FailedThreshold("cost_usd", most, used.cost_usd))
-    if longest is not None and used.seconds > longest:
-        failed.append(FailedThreshold("seconds", longest, used.seconds))
+    min_confidence, max_cost, max_seconds = thresholds.min_confidence, thresholds.max_cost_usd, thresholds.max_seconds
+    if min_confidence is not None and result.confidence < min_confidence:
+        failed.append(FailedThreshold("confidence", min_confidence, result.confidence))
+    if max_cost is not None and (used.cost_usd or 0.0) > max_cost:
+        failed.append(FailedThreshold("cost_usd", max_cost, used.cost_usd))
+    if max_seconds is not None and used.seconds > max_seconds:
+        failed.append(FailedThreshold("seconds", max_seconds, used.seconds))
     return failed
 
 
-async def _invariants(outputs: dict[str, Any], invariants: tuple[str, ...], driver: RunConfig) -> list[FailedThreshold]:
+async def _check_invariants(
+    outputs: dict[str, Any], invariants: tuple[str, ...], config: RunConfig
+) -> list[FailedThreshold]:
     failed: list[FailedThreshold] = []
     for invariant in invariants:
-        problem = await failed_check((invariant,), outputs, driver.isolation, driver.pool)
+        problem = await failed_check((invariant,), outputs, config.isolation, config.pool)
         if problem is not None:
-            said = (
-                problem
-                if "could not be made" in problem
-                else f"not true of {shorten(json.dumps(outputs, ensure_ascii=False), _SHOWN_CHARS)}"
-            )
-            failed.append(FailedThreshold("invariant", invariant, said))
+            if "could not be made" not in problem:
+                problem = f"not true of {shorten(json.dumps(outputs, ensure_ascii=False), _MAX_OUTPUT_CHARS)}"
+            failed.append(FailedThreshold("invariant", invariant, problem))
     return failed
 
 
-async def _function(outputs: Any, function: Callable[[Any], Any] | None) -> list[FailedThreshold]:
+async def _call_function(outputs: Any, function: Callable[[Any], Any] | None) -> list[FailedThreshold]:
     if function is None:
         return []
     name = getattr(function, "__name__", "function")
     try:
-        said = await asyncio.to_thread(function, outputs)
-        if inspect.isawaitable(said):
-            said = await said
-    except Exception as error:  # it rejects by raising, too; and one that is broken accepts nothing
-        said = f"{type(error).__name__}: {error}"
-    if said is None or said is True:
+        verdict = await asyncio.to_thread(function, outputs)
+        if inspect.isawaitable(verdict):
+            verdict = await verdict
+    except Exception as error:  # raising is a way to reject, and a broken function accepts nothing
+        verdict = f"{type(error).__name__}: {error}"
+    if verdict is None or verdict is True:
         return []
-    return [FailedThreshold("function", name, "not accepted" if said is False else str(said))]
+    return [FailedThreshold("function", name, "not accepted" if verdict is False else str(verdict))]
 
 
-async def _judged(context: Context, outputs: dict[str, Any], judge: Judge) -> list[FailedThreshold]:
+async def _ask_judge(context: LoopContext, outputs: dict[str, Any], judge: Judge) -> list[FailedThreshold]:
     prompt = template("judge").substitute(
-        instructions=context.driver.signature.instructions,
-        inputs=describe_inputs(context.driver.signature, context.inputs),
+        instructions=context.config.signature.instructions,
+        inputs=describe_inputs(context.config.signature, context.inputs),
         outputs=json.dumps(outputs, ensure_ascii=False),
         question=judge.question,
     )
     try:
-        said, _ = await ExtractionOrchestrator(_VERDICT).extract(
+        verdict, _ = await ExtractionOrchestrator(_VERDICT_SCHEMA).extract(
             lambda text: context.ask(judge.model, text, "judging"), prompt
         )
     except (ModelError, ExtractionError, BudgetExceeded) as error:
         return [FailedThreshold("judge", judge.question, f"the judging model gave no verdict: {error}")]
-    return [] if said["acceptable"] else [FailedThreshold("judge", judge.question, said["reason"])]
+    return [] if verdict["acceptable"] else [FailedThreshold("judge", judge.question, verdict["reason"])]

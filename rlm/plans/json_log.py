@@ -1,7 +1,7 @@
-"""A log that is one JSON array in one file: whole at every moment, and safe under several processes.
+"""`JsonLog`: a log that is one JSON array in one file, valid at every moment, for several processes.
 
-A writer takes the lock file beside it, reads the array and replaces the file (see `rlm.files`): a reader sees the old
-array or the new one.
+A writer takes the lock file beside it, reads the array and replaces the file (see `rlm.files`): a reader sees either
+the old array or the new one.
 """
 
 from __future__ import annotations
@@ -16,54 +16,54 @@ from ..errors import RlmError
 from ..files import FileLock, write_atomic
 from ..json_values import dump
 
-Entry = dict[str, Any]
+JsonEntry = dict[str, Any]
 
 
 class JsonLogError(RlmError, ValueError):
-    """A log cannot be read or written. It is left as it is; the message says what to do."""
+    """A log cannot be read or written. It is left unchanged; the message says what to do."""
 
-    def __init__(self, path: Path, what: str) -> None:
+    def __init__(self, path: Path, problem: str) -> None:
         self.path = path
-        super().__init__(f"{path}: {what}")
+        super().__init__(f"{path}: {problem}")
 
 
 class JsonLog:
-    """One log. Entries are only added; `amend` alone adds to an entry that is there."""
+    """One log. Entries are appended; only `amend` changes an entry."""
 
-    def __init__(self, path: str | Path, check: Callable[[Entry], None] | None = None) -> None:
-        """`check` raises `ValueError` for an entry that must not be written."""
+    def __init__(self, path: str | Path, check: Callable[[JsonEntry], None] | None = None) -> None:
+        """`check` raises `ValueError` for an invalid entry."""
         self.path = Path(path)
         self._check = check or (lambda entry: None)
 
-    def read(self) -> list[Entry]:
-        """All entries, oldest first; none where the file is missing or empty. Raises `JsonLogError` if it is broken."""
+    def read(self) -> list[JsonEntry]:
+        """Return all entries, oldest first; none if the file is missing or empty. Raises `JsonLogError`."""
         return self._parse(self._text())
 
-    def append(self, entry: Entry) -> None:
-        """Add an entry."""
+    def append(self, entry: JsonEntry) -> None:
+        """Append an entry."""
         self.append_unless(entry, lambda entries: None)
 
-    def append_unless(self, entry: Entry, found: Callable[[list[Entry]], Entry | None]) -> Entry | None:
-        """Add an entry unless `found` finds one among those that are there; the one that was found, or None.
+    def append_unless(self, entry: JsonEntry, find: Callable[[list[JsonEntry]], JsonEntry | None]) -> JsonEntry | None:
+        """Append an entry unless `find` returns one of the existing entries; return that one, or None.
 
-        Nobody else writes in between.
+        The lock is held in between.
         """
         self._check(entry)
         with self._locked():
             text = self._text()
             entries = self._parse(text)
-            there = found(entries)
-            if there is None:
-                # What others wrote stays as they wrote it, byte for byte.
+            existing = find(entries)
+            if existing is None:
+                # Existing entries keep their text, byte for byte.
                 before = text.strip().removesuffix("]").rstrip() if entries else "["
                 self._replace(f"{before}{',' if entries else ''}\n{dump(entry)}\n]\n")
-            return there
+            return existing
 
-    def amend(self, key: str, value: Any, changes: Entry) -> Entry:
-        """Change fields of the entry whose `key` has this value; the entry as it is then."""
+    def amend(self, key: str, value: Any, changes: JsonEntry) -> JsonEntry:
+        """Change fields of the entry whose `key` has this value; return the changed entry."""
         with self._locked():
             entries = self.read()
-            index = next((i for i, one in enumerate(entries) if one.get(key) == value), None)
+            index = next((i for i, entry in enumerate(entries) if entry.get(key) == value), None)
             if index is None:
                 raise JsonLogError(self.path, f"there is no entry whose {key} is {value!r}")
             entries[index] = {**entries[index], **changes}
@@ -81,7 +81,7 @@ class JsonLog:
         except OSError as error:
             raise JsonLogError(self.path, f"cannot be read: {error.strerror}") from None
 
-    def _parse(self, text: str) -> list[Entry]:
+    def _parse(self, text: str) -> list[JsonEntry]:
         if not text.strip():
             return []
         try:
@@ -97,8 +97,8 @@ class JsonLog:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """The right to write, for one caller at a time, in this process and in others."""
-        target = self.path.resolve()  # a link stays a link: what it leads to is replaced
+        """Hold the lock, against other threads and processes."""
+        target = self.path.resolve()  # a link stays a link: its target is replaced
         lock = FileLock(target.with_name(target.name + ".lock"))
         try:
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -114,7 +114,7 @@ class JsonLog:
         try:
             write_atomic(self.path, text, mode=0o600)
         except OSError as error:
-            raise JsonLogError(self.path, f"cannot be written: {error.strerror}; what was there stays") from None
+            raise JsonLogError(self.path, f"cannot be written: {error.strerror}; its content is unchanged") from None
 
 
 def _kind(value: Any) -> str:

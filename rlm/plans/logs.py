@@ -1,4 +1,4 @@
-"""The logs of plans, by the names that they have on disk; and what they say about a loop, for a run that goes on."""
+"""The logs of plans: what is written while a loop runs, and read again when it is resumed."""
 
 from __future__ import annotations
 
@@ -12,92 +12,92 @@ from ..budgets import FallbackTrigger
 from ..paths import home
 from ..redaction import Redactor
 from .escalation import FallbackConfig, PlanEscalationDetector, check_entry
-from .json_log import Entry, JsonLog, JsonLogError
-from .operator import Answers
+from .json_log import JsonEntry, JsonLog, JsonLogError
+from .operator import OperatorAnswers
 from .plan import Candidate, CandidateSet, Rejection, new_id, now
 
 
 class PlanLogs:
-    """A folder of logs. Many runs, also of several processes, may write to one."""
+    """A folder of logs, which many runs and processes may share."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        """Without a folder it is `plans` in rlm's own, which `RLM_HOME` names."""
+        """The default folder is `plans` in `RLM_HOME`."""
         self.folder = Path(folder) if folder is not None else home() / "plans"
         self.comparisons = JsonLog(self.folder / "multi_plan_comparison.json")
         self.selections = JsonLog(self.folder / "loop_plan_selection_log.json")
         self.rejections = JsonLog(self.folder / "plan_rejection_log.json")
         self.escalations = JsonLog(self.folder / "plan_escalation_log.json", check_entry)
-        self.answers = Answers(self.folder / "plan_escalation_answers.json")
+        self.answers = OperatorAnswers(self.folder / "plan_escalation_answers.json")
 
-    def compared(self, candidates: CandidateSet, outputs: Mapping[str, Any]) -> None:
-        """A set of plans was compared, for a task with `outputs` of this JSON schema."""
-        self._add(self.comparisons, {"log_entry_id": new_id(), **candidates.to_dict(), "output_schema": outputs})
+    def add_comparison(self, candidates: CandidateSet, output_schema: Mapping[str, Any]) -> None:
+        """Log the comparison of a set of plans, with the JSON schema of the task's outputs."""
+        self._add(self.comparisons, {"log_entry_id": new_id(), **candidates.to_dict(), "output_schema": output_schema})
 
-    def selected(self, candidates: CandidateSet, one: Candidate, limits: FallbackTrigger) -> None:
-        """A plan was selected, and is about to be run within these limits."""
+    def add_selection(self, candidates: CandidateSet, candidate: Candidate, limits: FallbackTrigger) -> None:
+        """Log that a plan is about to run, with its limits."""
         entry = {
             "log_entry_id": new_id(),
             "loop_id": candidates.loop_id,
             "comparison_set_id": candidates.comparison_set_id,
-            "plan_id": one.plan.plan_id,
-            "plan_name": one.plan.name,
-            "rank": one.rank,
-            "score": one.score,
+            "plan_id": candidate.plan.plan_id,
+            "plan_name": candidate.plan.name,
+            "rank": candidate.rank,
+            "score": candidate.score,
             "limits": limits.to_dict(),
             "timestamp": now(),
         }
         self._add(self.selections, entry)
 
-    def rejected(self, rejection: Rejection) -> None:
-        """A plan was rejected. One that is rejected a second time, after a restart, is so already."""
-        entry = self._scrubbed(rejection.to_dict())
-        ours = (rejection.loop_id, rejection.comparison_set_id, rejection.plan.plan_id)
+    def add_rejection(self, rejection: Rejection) -> None:
+        """Log a rejection, unless a resumed loop has logged it before."""
+        entry = self._redacted(rejection.to_dict())
+        key = (rejection.loop_id, rejection.comparison_set_id, rejection.plan.plan_id)
 
-        def again(entries: list[Entry]) -> Entry | None:
-            keys = ("loop_id", "comparison_set_id", "plan_id")
-            return next((one for one in entries if tuple(one.get(key) for key in keys) == ours), None)
+        def find(entries: list[JsonEntry]) -> JsonEntry | None:
+            names = ("loop_id", "comparison_set_id", "plan_id")
+            return next((entry for entry in entries if tuple(entry.get(name) for name in names) == key), None)
 
-        self.rejections.append_unless(entry, again)
+        self.rejections.append_unless(entry, find)
 
     def detector(
-        self, config: FallbackConfig, on_fallback: Callable[[Entry], str] | None = None
+        self, config: FallbackConfig, on_fallback: Callable[[JsonEntry], str] | None = None
     ) -> PlanEscalationDetector:
-        """The detector on these logs."""
+        """Return the escalation detector for these logs."""
         paths = (self.comparisons.path, self.rejections.path, self.escalations.path)
         return PlanEscalationDetector(*paths, config, on_fallback=on_fallback)
 
     def sets_of(self, loop_id: str) -> list[CandidateSet]:
-        """The sets of plans of a loop, oldest first."""
+        """Return the sets of plans of a loop, oldest first."""
         return self._read(self.comparisons, loop_id, CandidateSet.from_dict)
 
     def rejections_of(self, loop_id: str) -> list[Rejection]:
-        """The rejected plans of a loop, oldest first."""
+        """Return the rejections of a loop, oldest first."""
         return self._read(self.rejections, loop_id, Rejection.from_dict)
 
-    def _read(self, log: JsonLog, loop_id: str, make: Callable[[Mapping[str, Any]], Any]) -> list[Any]:
+    def _read(self, log: JsonLog, loop_id: str, parse: Callable[[Mapping[str, Any]], Any]) -> list[Any]:
         try:
-            return [make(one) for one in log.read() if one.get("loop_id") == loop_id]
+            return [parse(entry) for entry in log.read() if entry.get("loop_id") == loop_id]
         except (KeyError, TypeError) as error:
             raise JsonLogError(log.path, f"an entry of loop {loop_id!r} was not written by rlm ({error!r})") from None
 
-    def _add(self, log: JsonLog, entry: Entry) -> None:
-        log.append(self._scrubbed(entry))
+    def _add(self, log: JsonLog, entry: JsonEntry) -> None:
+        log.append(self._redacted(entry))
 
-    def _scrubbed(self, entry: Entry) -> Entry:
-        made: Entry = _scrubbed(entry, self._redactor.text)
-        return made
+    def _redacted(self, entry: JsonEntry) -> JsonEntry:
+        redacted: JsonEntry = _redacted(entry, self._redactor.text)
+        return redacted
 
     @functools.cached_property
     def _redactor(self) -> Redactor:
         return Redactor()
 
 
-def _scrubbed(value: Any, scrub: Callable[[str], str]) -> Any:
-    """A value without secrets in its texts, and without numbers that JSON does not have."""
+def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
+    """Return a value without secrets in its texts and without numbers that JSON lacks."""
     if isinstance(value, str):
-        return scrub(value)
+        return redact(value)
     if isinstance(value, Mapping):
-        return {scrub(str(key)): _scrubbed(inner, scrub) for key, inner in value.items()}
+        return {redact(str(key)): _redacted(inner, redact) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_scrubbed(inner, scrub) for inner in value]
+        return [_redacted(inner, redact) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""What plans are made of: plain frozen values that go to the logs and come back from them."""
+"""Plans, candidates and rejections: frozen values that are stored in the logs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Weight = Annotated[float, Ge(0)]
 
 
 def new_id() -> str:
-    """A fresh id for a plan, a comparison set or a log entry."""
+    """Return a new id for a plan, a comparison set or a log entry."""
     return str(uuid.uuid4())
 
 
 def now() -> str:
-    """The present moment in UTC, as ISO 8601."""
+    """Return the present time in UTC, in ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
@@ -37,10 +37,10 @@ class Scores:
     """The predicted cost, risk and fit of a plan, each from 0 to 1. Low cost and risk are good, high fit is good."""
 
     cost: Share = 0.5
-    """0 is next to nothing, 1 is the whole budget."""
+    """0 is almost nothing, 1 is the whole budget."""
 
     risk: Share = 0.5
-    """0 cannot go wrong, 1 will go wrong."""
+    """0 cannot fail, 1 certainly fails."""
 
     fit: Share = 0.5
     """1 does exactly what the task asks."""
@@ -48,7 +48,7 @@ class Scores:
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-                raise ValueError(f"the predicted {name} is a number from 0 to 1, not {value!r}")
+                raise ValueError(f"the predicted {name} must be a number from 0 to 1, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,30 +69,30 @@ class Weights:
         for name, value in values.items():
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not number or not 0 <= value < math.inf:
-                raise ValueError(f"the weight of {name} is a number, 0 or more, not {value!r}")
+                raise ValueError(f"the weight of {name} must be a number, 0 or more, not {value!r}")
         if not sum(values.values()):
             raise ValueError("one of the weights must be more than 0")
 
     def score(self, scores: Scores) -> float:
-        """The weighted mean of cheapness, safety and fit: from 0 to 1, and higher is better."""
+        """Return the weighted mean of low cost, low risk and fit: from 0 to 1, higher is better."""
         whole = self.cost + self.risk + self.fit
         return (self.cost * (1 - scores.cost) + self.risk * (1 - scores.risk) + self.fit * scores.fit) / whole
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One way to do a task: the approach in words, its parameters, and what is expected of it."""
+    """One way to do a task: the approach in words, parameters, and predicted scores."""
 
     approach: str
     name: str = ""
     model: str | None = None
-    """Who writes the code: a name among the models of the plans. None is the task's main model."""
+    """The model that writes the code: a name among the models of the plans. None is the task's main model."""
 
     budget_share: float | None = None
-    """How much of the whole budget it may use, from 0 to 1. None: an even part of what is left."""
+    """The share of the whole budget that it may use, from 0 to 1. None is an even part of what is left."""
 
     tools: tuple[str, ...] | None = None
-    """Which of the task's tools its code may call. None: all."""
+    """The tools of the task that its code may call. None is all of them."""
 
     temperature: float | None = None
     scores: Scores = field(default_factory=Scores)
@@ -103,21 +103,23 @@ class Plan:
         if not isinstance(self.approach, str) or not self.approach.strip():
             raise ValueError("a plan needs an approach, in words")
         if len(self.approach) > MAX_APPROACH_CHARS:
-            raise ValueError(f"an approach has at most {MAX_APPROACH_CHARS:,} characters, not {len(self.approach):,}")
+            raise ValueError(
+                f"an approach may have at most {MAX_APPROACH_CHARS:,} characters, not {len(self.approach):,}"
+            )
         if self.budget_share is not None and not 0 < self.budget_share <= 1:
-            raise ValueError(f"budget_share is more than 0 and at most 1, not {self.budget_share!r}")
+            raise ValueError(f"budget_share must be more than 0 and at most 1, not {self.budget_share!r}")
         if self.temperature is not None and not 0 <= self.temperature < math.inf:
-            raise ValueError(f"a temperature is a number, 0 or more, not {self.temperature!r}")
+            raise ValueError(f"a temperature must be a number, 0 or more, not {self.temperature!r}")
         name = " ".join((self.name if self.name.strip() else self.approach).split())
         object.__setattr__(self, "name", shorten(name, MAX_NAME_CHARS))
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as plain JSON values."""
+        """Return the plan as plain JSON values."""
         return {**asdict(self), "tools": None if self.tools is None else list(self.tools)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Plan:
-        """The plan that `to_dict` described."""
+        """Return the plan described by `to_dict`."""
         values = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
         values["scores"] = Scores(**data.get("scores") or {})
         tools = data.get("tools")
@@ -126,7 +128,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A plan with its place among others. Rank 1 is the best."""
+    """A plan with its score and rank. Rank 1 is the best."""
 
     plan: Plan
     score: float
@@ -142,38 +144,38 @@ class CandidateSet:
     weights: Weights
     candidates: tuple[Candidate, ...]
     dropped: tuple[str, ...] = ()
-    """Plans that were left out, and why."""
+    """Descriptions of plans that were left out as duplicates."""
 
     comparison_set_id: str = field(default_factory=new_id)
     timestamp: str = field(default_factory=now)
 
     def to_dict(self) -> dict[str, Any]:
-        """The set as an entry of `multi_plan_comparison.json`."""
+        """Return the set as an entry of `multi_plan_comparison.json`."""
         return {
             "loop_id": self.loop_id,
             "comparison_set_id": self.comparison_set_id,
             "round": self.round,
             "weights": asdict(self.weights),
-            "candidates": [{**one.plan.to_dict(), "score": one.score, "rank": one.rank} for one in self.candidates],
+            "candidates": [{**c.plan.to_dict(), "score": c.score, "rank": c.rank} for c in self.candidates],
             "dropped": list(self.dropped),
             "timestamp": self.timestamp,
         }
 
     def to_event(self, run_id: str, *, again: bool = False) -> PlansCompared:
-        """The set as an event of a run; `again` where an earlier run compared it."""
-        ranked = [RankedPlan(one.plan.name, one.rank, one.score, one.plan.to_dict()) for one in self.candidates]
+        """Return the set as an event of a run; `again` if an earlier run compared it."""
+        ranked = [RankedPlan(c.plan.name, c.rank, c.score, c.plan.to_dict()) for c in self.candidates]
         data = self.to_dict() | {"candidates": ranked}
         return PlansCompared(run_id, **data, again=again)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CandidateSet:
-        """The set that `to_dict` described."""
-        made = tuple(Candidate(Plan.from_dict(one), one["score"], one["rank"]) for one in data["candidates"])
+        """Return the set described by `to_dict`."""
+        candidates = tuple(Candidate(Plan.from_dict(c), c["score"], c["rank"]) for c in data["candidates"])
         return cls(
             data["loop_id"],
             data["round"],
             Weights(**data["weights"]),
-            made,
+            candidates,
             tuple(data.get("dropped") or ()),
             data["comparison_set_id"],
             data["timestamp"],
@@ -182,7 +184,7 @@ class CandidateSet:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A plan that was run, or could not be, and whose answer may not be given."""
+    """A plan whose answer is not accepted, or that could not be run."""
 
     loop_id: str
     comparison_set_id: str
@@ -190,26 +192,26 @@ class Rejection:
     rank: int
     plan: Plan
     failed: tuple[FailedThreshold, ...]
-    """Every threshold that was not met."""
+    """The thresholds that were not met."""
 
     run_id: str = ""
-    """The plan's own run; empty where it was not run at all."""
+    """The run of the plan; empty if it was not run."""
 
     result: Mapping[str, Any] | None = None
-    """What came of it, as `to_dict` of the result gives it, without its history."""
+    """The result of the run as plain JSON values, without its history."""
 
     @property
     def answer(self) -> Any:
-        """The outputs, where there are any that fit the signature."""
+        """The outputs, if there are any that fit the signature."""
         return (self.result or {}).get("outputs")
 
     @property
     def reasons(self) -> str:
-        """What it was rejected for, in words."""
+        """The reasons of the rejection as text."""
         return "; ".join(map(str, self.failed))
 
     def to_dict(self) -> dict[str, Any]:
-        """The rejection as an entry of `plan_rejection_log.json`."""
+        """Return the rejection as an entry of `plan_rejection_log.json`."""
         return {
             "log_entry_id": new_id(),
             "loop_id": self.loop_id,
@@ -219,7 +221,7 @@ class Rejection:
             "rank": self.rank,
             "plan": self.plan.to_dict(),
             "rejection_reason": self.reasons,
-            "failed_thresholds": [asdict(one) for one in self.failed],
+            "failed_thresholds": [asdict(threshold) for threshold in self.failed],
             "run_id": self.run_id,
             "result": self.result,
             "timestamp": now(),
@@ -227,18 +229,16 @@ class Rejection:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Rejection:
-        """The rejection that `to_dict` described."""
-        failed = tuple(FailedThreshold(**one) for one in data["failed_thresholds"])
-        about = (data["loop_id"], data["comparison_set_id"], data["round"], data["rank"])
-        return cls(*about, Plan.from_dict(data["plan"]), failed, data.get("run_id") or "", data.get("result"))
+        """Return the rejection described by `to_dict`."""
+        failed = tuple(FailedThreshold(**threshold) for threshold in data["failed_thresholds"])
+        position = (data["loop_id"], data["comparison_set_id"], data["round"], data["rank"])
+        return cls(*position, Plan.from_dict(data["plan"]), failed, data.get("run_id") or "", data.get("result"))
 
 
 def best(rejections: Iterable[Rejection]) -> Rejection | None:
-    """The rejected answer that came nearest: fewest failed thresholds, then most confidence, then the best rank."""
-    answered = [one for one in rejections if one.answer is not None]
-    if not answered:
-        return None
-    return min(answered, key=lambda one: (len(one.failed), -_confidence(one), one.rank, -one.round))
+    """Return the best rejected answer: fewest failed thresholds, then highest confidence, then best rank."""
+    answered = [rejection for rejection in rejections if rejection.answer is not None]
+    return min(answered, key=lambda r: (len(r.failed), -_confidence(r), r.rank, -r.round), default=None)
 
 
 def _confidence(rejection: Rejection) -> float:

@@ -1,4 +1,4 @@
-"""Where plans come from: those of the task file, those of the caller's function, and the model for the rest."""
+"""Sources of plans: a function of the caller, and a model that is asked for proposals."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class NoPlans(RlmError):
 
 
 @dataclass(frozen=True)
-class Request:
-    """What plans are asked for. A caller's function gets this, and so does, in words, the model."""
+class PlanRequest:
+    """A request for plans. A caller's function receives it as it is, a model as a prompt."""
 
     signature: Signature
     inputs: Mapping[str, Any]
@@ -38,18 +38,18 @@ class Request:
     round: int
     weights: Weights
     models: tuple[str, ...] = ()
-    """The names that a plan may give as its model."""
+    """Names that a plan may give as its model."""
 
     tools: tuple[str, ...] = ()
     budget: str = ""
     rejected: tuple[Rejection, ...] = ()
-    """What was tried before in this loop, and why it was rejected."""
+    """The earlier rejections of this loop."""
 
     advice: tuple[str, ...] = field(default=())
 
 
 class _Proposed(BaseModel):
-    """One plan as a model writes it."""
+    """A plan as a model writes it."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -64,50 +64,50 @@ class _Proposed(BaseModel):
     budget_share: float | None = Field(None, gt=0, le=1)
 
 
-async def from_model(request: Request, ask: Ask) -> list[Plan]:
-    """Ask the model for plans. Raises `NoPlans` when no answer of it can be used, and what `ask` raises."""
+async def from_model(request: PlanRequest, ask: Ask) -> list[Plan]:
+    """Ask a model for plans. Raises `NoPlans` if its answers cannot be used, and what `ask` raises."""
 
-    def known(value: Any) -> str | None:
-        for one in value:
-            if one.get("model") is not None and one["model"] not in request.models:
-                return f"there is no model {one['model']!r}; leave it out or choose from {list(request.models)}"
-            if unknown := sorted(set(one.get("tools") or ()) - set(request.tools)):
+    def check_names(value: Any) -> str | None:
+        for plan in value:
+            if plan.get("model") is not None and plan["model"] not in request.models:
+                return f"there is no model {plan['model']!r}; leave it out or choose from {list(request.models)}"
+            if unknown := sorted(set(plan.get("tools") or ()) - set(request.tools)):
                 return f"there are no tools {unknown}; leave them out or choose from {list(request.tools)}"
         return None
 
-    orchestrator = ExtractionOrchestrator.for_type(list[_Proposed]).checked_by(known)
+    orchestrator = ExtractionOrchestrator.for_type(list[_Proposed]).checked_by(check_names)
     try:
-        made, _ = await orchestrator.extract_typed(list[_Proposed], ask, prompt_for(request))
+        proposed, _ = await orchestrator.extract_typed(list[_Proposed], ask, prompt_for(request))
     except ExtractionError as error:
-        raise NoPlans(f"the model proposed no plans that can be used: {error}") from error
-    return [_plan(one) for one in made[: request.count]]
+        raise NoPlans(f"the model proposed no usable plans: {error}") from error
+    return [_from_proposed(plan) for plan in proposed[: request.count]]
 
 
-async def from_function(function: Callable[[Request], Any], request: Request) -> list[Plan]:
-    """The plans of a caller's function: `Plan`s, mappings with their fields, or approaches as text."""
+async def from_function(function: Callable[[PlanRequest], Any], request: PlanRequest) -> list[Plan]:
+    """Return the plans of a caller's function: `Plan`s, mappings of their fields, or approaches as text."""
     try:
-        made = await asyncio.to_thread(function, request)
-        if inspect.isawaitable(made):
-            made = await made
-        plans = [_given(one) for one in list(made or ())[:_MAX_PLANS]]
+        returned = await asyncio.to_thread(function, request)
+        if inspect.isawaitable(returned):
+            returned = await returned
+        plans = [_from_function(plan) for plan in list(returned or ())[:_MAX_PLANS]]
     except Exception as error:
         name = getattr(function, "__name__", "the function")
-        raise NoPlans(f"{name} gave no plans: {type(error).__name__}: {error}") from error
+        raise NoPlans(f"{name} returned no plans: {type(error).__name__}: {error}") from error
     for plan in plans:
         check(plan, request.models, request.tools)
     return plans
 
 
 def check(plan: Plan, models: Sequence[str], tools: Sequence[str]) -> None:
-    """Raise `NoPlans` if a plan names a model or a tool that is not there."""
+    """Raise `NoPlans` if a plan names an unknown model or tool."""
     if plan.model is not None and plan.model not in models:
         raise NoPlans(f"plan {plan.name!r}: there is no model {plan.model!r}; known are {', '.join(models)}")
     if unknown := sorted(set(plan.tools or ()) - set(tools)):
         raise NoPlans(f"plan {plan.name!r}: the task has no tool {', '.join(unknown)}")
 
 
-def prompt_for(request: Request) -> str:
-    """What the model reads that is asked for plans."""
+def prompt_for(request: PlanRequest) -> str:
+    """Return the prompt that asks a model for plans."""
     weights = request.weights
     return template("propose").substitute(
         instructions=request.signature.instructions,
@@ -116,39 +116,40 @@ def prompt_for(request: Request) -> str:
         models=", ".join(request.models) or "one",
         tools=", ".join(request.tools) or "none",
         budget=request.budget or "not said",
-        before=_before(request),
+        before=_rejected_text(request),
         count=request.count,
         weights=f"cost {weights.cost:g}, risk {weights.risk:g}, fit {weights.fit:g}",
     )
 
 
-def _before(request: Request) -> str:
-    """What was tried before. The texts are quoted: a rejected plan cannot speak in the name of the task."""
+def _rejected_text(request: PlanRequest) -> str:
+    """Return the earlier rejections, quoted so that the text of a plan cannot pass for that of the task."""
     if not request.rejected and not request.advice:
         return ""
     lines = ["", "# What was tried before, and rejected"]
-    for one in request.rejected:
-        lines += [_quoted(f"{one.plan.name}: {one.plan.approach}"), f"Rejected: {_one_line(one.reasons)}", ""]
+    for rejection in request.rejected:
+        approach = _quote(f"{rejection.plan.name}: {rejection.plan.approach}")
+        lines += [approach, f"Rejected: {_one_line(rejection.reasons)}", ""]
     if request.advice:
-        lines += ["# What to do otherwise", *(f"- {_one_line(one)}" for one in request.advice), ""]
+        lines += ["# What to do otherwise", *(f"- {_one_line(advice)}" for advice in request.advice), ""]
     return "\n".join(lines)
 
 
-def _plan(one: _Proposed) -> Plan:
-    tools = None if one.tools is None else tuple(one.tools)
-    scores = Scores(one.cost, one.risk, one.fit)
-    return Plan(one.approach, one.name, one.model, one.budget_share, tools, one.temperature, scores, "model")
+def _from_proposed(p: _Proposed) -> Plan:
+    tools = None if p.tools is None else tuple(p.tools)
+    scores = Scores(p.cost, p.risk, p.fit)
+    return Plan(p.approach, p.name, p.model, p.budget_share, tools, p.temperature, scores, "model")
 
 
-def _given(one: Any) -> Plan:
-    if isinstance(one, Plan):
-        return replace(one, source="function")
-    if isinstance(one, str):
-        return Plan(one, source="function")
-    return replace(Plan.from_dict(one), source="function")
+def _from_function(plan: Any) -> Plan:
+    if isinstance(plan, Plan):
+        return replace(plan, source="function")
+    if isinstance(plan, str):
+        return Plan(plan, source="function")
+    return replace(Plan.from_dict(plan), source="function")
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "\n".join(f"> {line}" for line in text[:MAX_APPROACH_CHARS].splitlines())
 
 

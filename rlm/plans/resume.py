@@ -1,4 +1,4 @@
-"""A loop that goes on: which loop a run on record was of, and how far the plans had come that it was running."""
+"""Resuming a loop: the loop of a recorded run, and the recorded runs of its plans."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ if TYPE_CHECKING:
 
 
 def loop_of(run_id: str) -> str:
-    """The loop that a run on record was a run of: its own, unless it went on with an earlier one."""
+    """Return the id of the loop of a recorded run: its own id, unless it resumed another run."""
     return next((str(run.beginning.get("loop_id") or run.id) for run in _runs(run_id)), run_id)
 
 
-def begun(run_id: str) -> dict[str, RecordedRun]:
-    """What is on record of the plans that a loop has run so far, by `plan_id`; of several runs, the longest."""
+def recorded_plans(run_id: str) -> dict[str, RecordedRun]:
+    """Return the recorded runs of a loop's plans, by `plan_id`; of several runs of one plan, the longest."""
     from ..traces import recorded_run
 
-    found: dict[str, RecordedRun] = {}
+    recorded: dict[str, RecordedRun] = {}
     for run in _runs(run_id):
         for child in run.children:
             plan = (child.beginning.get("task") or {}).get("plan") or {}
             if (plan_id := plan.get("plan_id")) is not None:
-                made = recorded_run(child)
-                if plan_id not in found or len(made.iterations) > len(found[plan_id].iterations):
-                    found[plan_id] = made
-    return found
+                child_run = recorded_run(child)
+                if plan_id not in recorded or len(child_run.iterations) > len(recorded[plan_id].iterations):
+                    recorded[plan_id] = child_run
+    return recorded
 
 
 def _runs(run_id: str | None) -> Iterator[RunRecord]:
-    """A run and those that it went on from, the newest first; as far as they are on record."""
+    """Yield a run and the runs that it resumed, newest first, as far as they are recorded."""
     from ..traces import UnknownRun, load
 
     runs = load()

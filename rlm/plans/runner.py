@@ -1,7 +1,7 @@
-"""One loop: a run of a task with plans. Plans are made, compared, run and judged until one answers or nobody will.
+"""`PlanLoop`: a run of a task with plans. Plans are made, compared, run and judged until one is accepted or all fail.
 
-This is the whole flow. Every step of it is one room away: `making` (candidates), `trying` (running and judging),
-`escalation`, `answers`; all that is decided goes to `plan_logs`, from where a loop can be taken up again (`going_on`).
+The steps are in `planner` (candidate sets), `trial` (running and judging), `escalation` and `operator`. Every decision
+is written to `logs`, from which a loop can be resumed.
 """
 
 from __future__ import annotations
@@ -21,22 +21,19 @@ from ..repl.replay import RecordedRun
 from ..results import ExecutionResult, Failed, FailureCause, Submitted, from_dict
 from ..signatures import InvalidOutputs
 from . import resume
-from .adjustment import Adjustment
-from .alerts import alert
-from .context import Context
-from .escalation import ALERT, MAKING_PLANS, REGENERATE, REVIEW
-from .json_log import Entry, JsonLogError
-from .operator import OperatorAnswer
+from .context import LoopContext
+from .escalation import ALERT, NEW_PLANS, REGENERATE, REVIEW
+from .json_log import JsonEntry, JsonLogError
+from .operator import OperatorAnswer, notify
 from .plan import CandidateSet, Plan, Rejection, best
-from .planner import PlanMaker
+from .planner import Adjustment, Planner
 from .proposals import NoPlans
 from .settings import PlanSettings
-from .shares import Shares
-from .trial import Accepted, Trial
+from .trial import Accepted, BudgetShares, Trial
 
 
 class PlanLoop:
-    """The state of one loop."""
+    """One loop of plans."""
 
     def __init__(
         self,
@@ -49,17 +46,17 @@ class PlanLoop:
     ) -> None:
         """Raise `InvalidInputs` before anything is started.
 
-        With the `past` of an earlier run, its loop is resumed from logs and trace: rejected plans stay rejected, a plan
-        that was under way goes on where it was, and an operator's answer counts. With `loop_id` alone, from its logs.
+        With the `past` of an earlier run, its loop is resumed from logs and traces: rejected plans stay rejected, an
+        interrupted plan is resumed, and an operator's answer counts. With `loop_id` alone, it is resumed from the logs.
         """
-        begun: dict[str, RecordedRun] = {}
+        recorded: dict[str, RecordedRun] = {}
         if past is not None:
-            loop_id, begun = loop_id or resume.loop_of(past.run_id), resume.begun(past.run_id)
-        self.context = Context.of(config, inputs, settings, past, loop_id)
+            loop_id, recorded = loop_id or resume.loop_of(past.run_id), resume.recorded_plans(past.run_id)
+        self.context = LoopContext.of(config, inputs, settings, past, loop_id)
         self.settings, self.past = settings, past
         self.logs, self.emit = self.context.logs, self.context.emit
-        self.maker = PlanMaker(self.context)
-        self.trial = Trial(self.context, begun)
+        self.planner = Planner(self.context)
+        self.trial = Trial(self.context, recorded)
         self.escalations: list[str] = []
         self.rounds = 0
 
@@ -70,15 +67,15 @@ class PlanLoop:
 
     @property
     def rejections(self) -> list[Rejection]:
-        """What was rejected in this loop so far."""
+        """The rejections of this loop so far."""
         return self.trial.rejections
 
     async def run(self) -> ExecutionResult[Any]:
-        """Run to the ending. Whatever happens, the result says what was tried and rejected."""
+        """Run to the ending. The result lists the rejected plans, however it ended."""
         context = self.context
         if self.emit.active:
-            about = (context.run_id, context.driver, context.ledger, context.inputs, self.past)
-            self.emit(event_data.run_started(*about, loop_id=context.loop_id))
+            values = (context.run_id, context.config, context.ledger, context.inputs, self.past)
+            self.emit(event_data.run_started(*values, loop_id=context.loop_id))
         try:
             with one_run():
                 result = await self._loop()
@@ -92,8 +89,8 @@ class PlanLoop:
         except asyncio.CancelledError:
             self.emit(RunInterrupted(context.run_id))
             raise
-        except Exception as error:  # a fault of ours, or of a caller's function: what was tried is kept all the same
-            result = self._failed(f"the plans broke off: {type(error).__name__}: {error}")
+        except Exception as error:  # a bug, or an error in a caller's function
+            result = self._failed(f"the plans failed: {type(error).__name__}: {error}")
         result = replace(result, usage=context.ledger.usage(), run_id=context.run_id)
         if isinstance(result, Failed):
             result = replace(result, cause=self.trial.cause)
@@ -111,65 +108,64 @@ class PlanLoop:
         adjustment = Adjustment(self.settings.weights)
         if sets:
             candidates = sets[-1]
-            adjustment = self.maker.after(sets[-2], self.rejections) if len(sets) > 1 else adjustment
+            adjustment = self.planner.adjustment_after(sets[-2], self.rejections) if len(sets) > 1 else adjustment
             self.emit(candidates.to_event(self.context.run_id, again=True))
         else:
-            candidates = await self.maker.first()
+            candidates = await self.planner.first()
         while True:
             self.rounds = candidates.round
             accepted = await self._try(candidates, adjustment)
             if accepted is not None:
-                return self._answered(accepted)
-            following = await self._escalate(candidates)
-            if not isinstance(following, tuple):
-                return following
-            candidates, adjustment = following
-
-    # Running and judging them ----------------------------------------------------------------------------------------
+                return self._accepted(accepted)
+            next_step = await self._escalate(candidates)
+            if not isinstance(next_step, tuple):
+                return next_step
+            candidates, adjustment = next_step
 
     async def _try(self, candidates: CandidateSet, adjustment: Adjustment) -> Accepted | None:
-        done = {one.plan.plan_id for one in self.rejections if one.comparison_set_id == candidates.comparison_set_id}
-        waiting = [one for one in candidates.candidates if one.plan.plan_id not in done]
+        done = {r.plan.plan_id for r in self.rejections if r.comparison_set_id == candidates.comparison_set_id}
+        untried = [candidate for candidate in candidates.candidates if candidate.plan.plan_id not in done]
         rounds = 1
         if self.settings.fallback.enabled and self.settings.fallback.strategy == REGENERATE:
             rounds += max(0, self.settings.fallback.rounds + 1 - candidates.round)
-        shares = Shares.of(self.context.ledger, len(waiting), rounds, self.settings.parallel, adjustment.more_calls)
-        return await self.trial.first_acceptable(candidates, waiting, shares)
-
-    # When all are rejected -------------------------------------------------------------------------------------------
+        parallel, more_calls = self.settings.parallel, adjustment.more_calls
+        shares = BudgetShares.of(self.context.ledger, len(untried), rounds, parallel, more_calls)
+        return await self.trial.first_acceptable(candidates, untried, shares)
 
     async def _escalate(self, candidates: CandidateSet) -> ExecutionResult[Any] | tuple[CandidateSet, Adjustment]:
-        """What follows when every plan of a set was rejected: other plans, an approved answer, or a failure."""
+        """Handle the rejection of all plans of a set: return a new set, an approved answer, or a failure."""
         fallback, loop_id = self.settings.fallback, self.context.loop_id
         used_up = self.context.used_up()
-        again = fallback.strategy == REGENERATE and candidates.round <= fallback.rounds and used_up is None
-        config = replace(fallback, strategy=REGENERATE if again else ALERT)
+        regenerate = fallback.strategy == REGENERATE and candidates.round <= fallback.rounds and used_up is None
+        config = replace(fallback, strategy=REGENERATE if regenerate else ALERT)
         detector = self.logs.detector(config, self._fallback)
         entry = await asyncio.to_thread(detector.check_for_escalation, loop_id)
-        known = entry is None
+        resumed = entry is None
         entry = entry or detector.escalation_of(loop_id)
         if entry is None:
             raise JsonLogError(self.logs.escalations.path, "the rejections of this loop are no longer in its logs")
         self.escalations.append(entry["log_entry_id"])
-        if not known:
-            self._escalated(entry)
+        if not resumed:
+            self._emit_escalation(entry)
         if not fallback.enabled:
             return self._failed(f"{entry['escalation_reason']} No fallback is configured.")
-        if known and not again and entry["recommended_action"] != REVIEW:
-            entry = detector.hand_to_operator(entry, f"No new plans are made: {used_up or 'none are wanted any more'}.")
-        if known and not entry.get("fallback_triggered"):  # whoever logged it was stopped before it came to that
+        if resumed and not regenerate and entry["recommended_action"] != REVIEW:
+            entry = detector.hand_to_operator(
+                entry, f"No new plans are made: {used_up or 'the settings allow no more rounds'}."
+            )
+        if resumed and not entry.get("fallback_triggered"):  # the run that logged it was killed in between
             entry = await asyncio.to_thread(detector.trigger_fallback, entry)
         if entry["recommended_action"] != REVIEW:
             try:
-                return await self.maker.again(candidates, self.rejections, None)
+                return await self.planner.again(candidates, self.rejections, None)
             except (NoPlans, ModelError, BudgetExceeded) as error:
                 entry = detector.hand_to_operator(entry, f"No new plans could be made: {error}.")
                 entry = await asyncio.to_thread(detector.trigger_fallback, entry)
-                self._escalated(entry)
+                self._emit_escalation(entry)
         return await self._ask_operator(candidates, entry)
 
     async def _ask_operator(
-        self, candidates: CandidateSet, entry: Entry
+        self, candidates: CandidateSet, entry: JsonEntry
     ) -> ExecutionResult[Any] | tuple[CandidateSet, Adjustment]:
         answer = await self._answer_to(entry)
         self.emit(EscalationAnswered(self.context.run_id, **asdict(answer)))
@@ -177,79 +173,78 @@ class PlanLoop:
             case "approve":
                 return self._approved(answer)
             case "retry":
-                return await self.maker.again(candidates, self.rejections, answer.note)
-        shown = entry["log_entry_id"] + (f" --logs {self.logs.folder}" if self.settings.logs is not None else "")
+                return await self.planner.again(candidates, self.rejections, answer.note)
+        entry_id = entry["log_entry_id"] + (f" --logs {self.logs.folder}" if self.settings.logs is not None else "")
         if answer.answered_by == "operator":
             return self._failed(
                 f"{entry['escalation_reason']} An operator rejected them, too. {answer.note or ''}".strip()
             )
         return self._failed(
             f"{entry['escalation_reason']} No operator has answered yet. "
-            f"To answer: rlm escalations show {shown}; then rlm resume {self.context.run_id} goes on."
+            f"To answer: rlm escalations show {entry_id}; then `rlm resume {self.context.run_id}` continues."
         )
 
-    async def _answer_to(self, entry: Entry) -> OperatorAnswer:
-        """The operator's answer, or the default when it does not come in time. Waiting costs no time of the budget."""
+    async def _answer_to(self, entry: JsonEntry) -> OperatorAnswer:
+        """Return the operator's answer, or the default after the timeout. Waiting does not count as time of the run."""
         operator, answers = self.settings.operator, self.logs.answers
         if operator.timeout:
-            about = (entry["log_entry_id"], operator.timeout, operator.default, str(self.logs.folder))
-            self.emit(OperatorAwaited(self.context.run_id, *about))
+            values = (entry["log_entry_id"], operator.timeout, operator.default, str(self.logs.folder))
+            self.emit(OperatorAwaited(self.context.run_id, *values))
         loop = asyncio.get_running_loop()
-        began = loop.time()
+        start = loop.time()
         answer = await answers.wait(entry["log_entry_id"], operator.timeout)
-        self.context.ledger.excuse(loop.time() - began)
+        self.context.ledger.excuse(loop.time() - start)
         if answer is not None:
             return answer
-        return answers.give(OperatorAnswer(entry["log_entry_id"], operator.default, answered_by="timeout"))
+        return answers.add(OperatorAnswer(entry["log_entry_id"], operator.default, answered_by="timeout"))
 
-    def _escalated(self, entry: Entry) -> None:
-        about = (entry["log_entry_id"], entry["escalation_reason"], entry.get("fallback_details"))
-        self.emit(PlanEscalated(self.context.run_id, *about, dict(entry)))
+    def _emit_escalation(self, entry: JsonEntry) -> None:
+        values = (entry["log_entry_id"], entry["escalation_reason"], entry.get("fallback_details"))
+        self.emit(PlanEscalated(self.context.run_id, *values, dict(entry)))
 
-    def _fallback(self, entry: Entry) -> str:
-        """What is done when plans were escalated, in words. New plans are made later, by whoever asked for this."""
+    def _fallback(self, entry: JsonEntry) -> str:
+        """Perform the fallback and return its description. New plans are made by the caller."""
         if entry["recommended_action"] != REVIEW:
-            return MAKING_PLANS
-        latest = [one for one in self.rejections if one.comparison_set_id == entry["comparison_set_id"]]
-        return alert(self.settings.operator, entry, latest, self.logs.folder)
+            return NEW_PLANS
+        latest = [r for r in self.rejections if r.comparison_set_id == entry["comparison_set_id"]]
+        return notify(self.settings.operator, entry, latest, self.logs.folder)
 
-    # Endings ---------------------------------------------------------------------------------------------------------
-
-    def _answered(self, accepted: Accepted) -> ExecutionResult[Any]:
-        one, result = accepted.candidate, accepted.result
-        told = self._about(one.plan, result.run_id, "thresholds")
-        self.emit(PlanAnswered(self.context.run_id, told["name"], told["accepted_by"], told))
-        return replace(result, plan=told)
+    def _accepted(self, accepted: Accepted) -> ExecutionResult[Any]:
+        result = accepted.result
+        return replace(result, plan=self._emit_answer(accepted.candidate.plan, result.run_id, "thresholds"))
 
     def _approved(self, answer: OperatorAnswer) -> ExecutionResult[Any]:
-        """The rejected answer that an operator, or the default, lets pass; or the operator's own."""
+        """Return the rejected answer that an operator or the default approves, or the operator's own."""
         if answer.outputs is not None:
-            return self._of_operator(answer)
-        chosen = best(one for one in self.rejections if answer.plan_id in (None, one.plan.plan_id))
+            return self._own_answer(answer)
+        chosen = best(r for r in self.rejections if answer.plan_id in (None, r.plan.plan_id))
         if chosen is None:
-            return self._failed("An answer was approved, but no rejected plan has given one that fits the signature.")
+            return self._failed("An answer was approved, but no rejected plan has one that fits the signature.")
         assert chosen.result is not None
-        told = self._about(chosen.plan, chosen.run_id, answer.answered_by)
-        self.emit(PlanAnswered(self.context.run_id, told["name"], told["accepted_by"], told))
-        return replace(from_dict({"history": [], **chosen.result}, self.context.driver.signature), plan=told)
+        result = from_dict({"history": [], **chosen.result}, self.context.config.signature)
+        return replace(result, plan=self._emit_answer(chosen.plan, chosen.run_id, answer.answered_by))
 
-    def _of_operator(self, answer: OperatorAnswer) -> ExecutionResult[Any]:
+    def _own_answer(self, answer: OperatorAnswer) -> ExecutionResult[Any]:
         try:
-            outputs = self.context.driver.signature.outputs_from_json(answer.outputs or {})
+            outputs = self.context.config.signature.outputs_from_json(answer.outputs or {})
         except InvalidOutputs as error:
             return self._failed(f"The operator's answer does not fit the signature: {error}")
-        told = self._about(None, "", answer.answered_by)
-        self.emit(PlanAnswered(self.context.run_id, told["name"], told["accepted_by"], told))
-        return Submitted(outputs, 0, self.context.ledger.usage().llm_calls, plan=told)
+        summary = self._emit_answer(None, "", answer.answered_by)
+        return Submitted(outputs, 0, self.context.ledger.usage().llm_calls, plan=summary)
+
+    def _emit_answer(self, plan: Plan | None, run_id: str, accepted_by: str) -> dict[str, Any]:
+        summary = self._summary(plan, run_id, accepted_by)
+        self.emit(PlanAnswered(self.context.run_id, summary["name"], summary["accepted_by"], summary))
+        return summary
 
     def _failed(self, reason: str) -> Failed:
         nearest = best(self.rejections)
-        partial = [(one.result or {}).get("partial_outputs") for one in self.rejections]
-        left = next((one for one in reversed(partial) if one is not None), None)
-        return Failed(reason, nearest.answer if nearest is not None else left, plan=self._about(None, "", None))
+        partial = [(rejection.result or {}).get("partial_outputs") for rejection in self.rejections]
+        last = next((outputs for outputs in reversed(partial) if outputs is not None), None)
+        return Failed(reason, nearest.answer if nearest is not None else last, plan=self._summary(None, "", None))
 
-    def _about(self, plan: Plan | None, run_id: str, accepted_by: str | None) -> dict[str, Any]:
-        """Which plan answered and what was rejected, for the result."""
+    def _summary(self, plan: Plan | None, run_id: str, accepted_by: str | None) -> dict[str, Any]:
+        """Return the accepted plan and the rejections, for the result."""
         return {
             "loop_id": self.context.loop_id,
             "plan_id": plan.plan_id if plan is not None else None,
@@ -260,13 +255,13 @@ class PlanLoop:
             "rounds": self.rounds,
             "rejected": [
                 {
-                    "plan_id": one.plan.plan_id,
-                    "name": one.plan.name,
-                    "round": one.round,
-                    "run_id": one.run_id or None,
-                    "failed_thresholds": [asdict(each) for each in one.failed],
+                    "plan_id": rejection.plan.plan_id,
+                    "name": rejection.plan.name,
+                    "round": rejection.round,
+                    "run_id": rejection.run_id or None,
+                    "failed_thresholds": [asdict(threshold) for threshold in rejection.failed],
                 }
-                for one in self.rejections
+                for rejection in self.rejections
             ],
             "escalations": list(self.escalations),
         }

@@ -1,4 +1,4 @@
-"""How a task wants its plans made, judged and, when all are rejected, followed up."""
+"""Settings of plans: how they are made and judged, and what happens if all are rejected."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Judge:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """What an answer must meet to be given: the governance of plans."""
+    """The thresholds that an answer must meet: the governance of plans."""
 
     min_confidence: float | None = None
     accept_extracted: bool = True
@@ -78,55 +78,55 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class PlanSettings:
-    """Everything about the plans of a task."""
+    """The settings of the plans of a task."""
 
     plans: tuple[Plan, ...] = ()
-    """Plans that are given, and not asked for."""
+    """Plans that are given; a model is asked for the others."""
 
     count: int = DEFAULT_COUNT
-    """How many plans to have. The model is asked for those that are not given."""
+    """The number of plans in a set."""
 
     propose: Callable[[Any], Any] | None = None
-    """The caller's own source of plans: called with a `Request`, gives plans. See `proposing.py`."""
+    """A function that is called with a `PlanRequest` and returns plans: see `proposals.py`."""
 
     planner: str | None = None
-    """Which model is asked for plans: a name among the models of the plans. None is the task's main model."""
+    """The model that is asked for plans: a name among the models of the plans. None is the task's main model."""
 
     weights: Weights = field(default_factory=Weights)
     parallel: int = 1
-    """How many plans are run at once."""
+    """The number of plans that run at once."""
 
     thresholds: Thresholds = field(default_factory=Thresholds)
     fallback: FallbackConfig = field(default_factory=FallbackConfig)
     operator: Operator = field(default_factory=Operator)
     models: Mapping[str, Any] = field(default_factory=dict)
-    """Models that plans, planner and judge may name, beside the task's own `main`, `sub` and `extraction`."""
+    """Models that plans, planner and judge may name, in addition to `main`, `sub` and `extraction` of the task."""
 
     stronger: str | None = None
-    """A model for plans that are made after answers with too little confidence: a name among the plans' models."""
+    """The model of plans that are made after uncertain answers: a name among the models of the plans."""
 
     logs: Path | None = None
-    """The folder of the logs. None: `plans` in rlm's own folder."""
+    """The folder of the logs. None is `plans` in `RLM_HOME`."""
 
     def __post_init__(self) -> None:
         for name in ("count", "parallel"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} is 1 or more, not {getattr(self, name)}")
+                raise ValueError(f"{name} must be 1 or more, not {getattr(self, name)}")
 
     @classmethod
-    def of(cls, given: PlanSettings | int | Sequence[Plan | str]) -> PlanSettings:
-        """The settings from a number of plans that the model is asked for, or from the plans; a text is a plan, too."""
-        if isinstance(given, PlanSettings):
-            return given
-        if isinstance(given, int) and not isinstance(given, bool):
-            return cls(count=given)
-        if isinstance(given, str) or not isinstance(given, Sequence):
-            raise TypeError(f"plans are PlanSettings, a number or a list of plans, not {type(given).__name__}")
-        plans = tuple(Plan(one) if isinstance(one, str) else one for one in given)
+    def of(cls, value: PlanSettings | int | Sequence[Plan | str]) -> PlanSettings:
+        """Return the settings for a number of plans to ask the model for, or for a list of plans or approaches."""
+        if isinstance(value, PlanSettings):
+            return value
+        if isinstance(value, int) and not isinstance(value, bool):
+            return cls(count=value)
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            raise TypeError(f"plans must be PlanSettings, a number or a list of plans, not {type(value).__name__}")
+        plans = tuple(Plan(plan) if isinstance(plan, str) else plan for plan in value)
         return cls(plans, count=len(plans))
 
     def check_models(self, known: Iterable[str]) -> None:
-        """Raise `ValueError` if the planner, the judge or the stronger model is not among the known ones."""
+        """Raise `ValueError` if the planner, the judge or the stronger model is unknown."""
         judge = self.thresholds.judge
         named = {"planner": self.planner, "stronger": self.stronger, "judge": judge.model if judge else None}
         for use, name in named.items():

@@ -207,7 +207,7 @@ def _answer(
         plan_id = plan_to_approve(plan_logs, entry, plan_id)
     operator_answer = OperatorAnswer(entry["log_entry_id"], answer, plan_id, own, note)
     try:
-        read(lambda: plan_logs.answers.give(operator_answer))
+        read(lambda: plan_logs.answers.add(operator_answer))
     except AlreadyAnswered as error:
         raise click.UsageError(str(error)) from None
     click.echo(f"{answer}: recorded for escalation {entry['log_entry_id']}.")

@@ -10,7 +10,7 @@ import pytest
 from rlm.budgets import FallbackTrigger, Ledger
 from rlm.plans import CandidateSet, Plan, Scores, Weights, compare, similarity
 from rlm.plans.candidates import without_duplicates
-from rlm.plans.shares import Shares
+from rlm.plans.trial import BudgetShares
 
 
 def test_weights_decide_which_plan_is_best() -> None:
@@ -57,7 +57,7 @@ def test_the_same_approach_on_another_model_is_another_plan() -> None:
     assert len(dropped) == 1
     kept, dropped = without_duplicates([Plan("count the words")], earlier=[plans[0]])
     assert not kept
-    assert "a plan that was rejected" in dropped[0]
+    assert "a rejected plan" in dropped[0]
 
 
 def test_a_set_comes_back_from_its_entry() -> None:
@@ -69,18 +69,18 @@ def test_a_set_comes_back_from_its_entry() -> None:
 def test_an_even_part_leaves_something_for_the_rounds_to_come() -> None:
     whole = FallbackTrigger(max_iterations=7, max_llm_calls=12, max_duration=60.0, max_tokens=1200, max_cost_usd=1.2)
     ledger = Ledger(whole, clock=lambda: 0.0)
-    part = Shares.of(ledger, plans=3, rounds=2, parallel=1, more_calls=False).of_plan(Plan("x"))
+    part = BudgetShares.of(ledger, plans=3, rounds=2, parallel=1, more_calls=False).of_plan(Plan("x"))
     assert (part.max_llm_calls, part.max_duration, part.max_tokens) == (2, 10.0, 200)
     assert part.max_cost_usd == pytest.approx(0.2)
     assert part.max_iterations == 7  # they are not shared
     ledger.record_usage(600, 0, 0.6)
-    later = Shares.of(ledger, plans=1, rounds=1, parallel=1, more_calls=False).of_plan(Plan("x"))
+    later = BudgetShares.of(ledger, plans=1, rounds=1, parallel=1, more_calls=False).of_plan(Plan("x"))
     assert (later.max_tokens, later.max_cost_usd) == (600, 0.6)
 
 
 def test_a_share_is_of_the_whole_and_a_models_no_more_than_even() -> None:
     ledger = Ledger(FallbackTrigger(max_llm_calls=10, max_duration=math.inf), clock=lambda: 0.0)
-    shares = Shares.of(ledger, plans=2, rounds=1, parallel=1, more_calls=False)
+    shares = BudgetShares.of(ledger, plans=2, rounds=1, parallel=1, more_calls=False)
     plan = Plan("x", budget_share=0.9)
     assert shares.of_plan(plan).max_llm_calls == 9
     assert shares.of_plan(dataclasses.replace(plan, source="model")).max_llm_calls == 5
@@ -90,7 +90,7 @@ def test_a_share_is_of_the_whole_and_a_models_no_more_than_even() -> None:
 
 def test_plans_that_run_at_once_have_more_time_and_unsure_ones_more_calls() -> None:
     ledger = Ledger(FallbackTrigger(max_llm_calls=8, max_duration=60.0), clock=lambda: 0.0)
-    part = Shares.of(ledger, plans=4, rounds=1, parallel=2, more_calls=True).of_plan(Plan("x"))
+    part = BudgetShares.of(ledger, plans=4, rounds=1, parallel=2, more_calls=True).of_plan(Plan("x"))
     assert (part.max_duration, part.max_llm_calls) == (30.0, 4)
 
 

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from rlm.budgets import FallbackTrigger
 from rlm.cli import rlm
 from rlm.plans import FallbackConfig, JsonLogError, Operator, Plan, PlanLogs, Scores, Thresholds
-from rlm.plans.operator import AlreadyAnswered, Answers, OperatorAnswer
+from rlm.plans.operator import AlreadyAnswered, OperatorAnswer, OperatorAnswers
 from rlm.results import Failed, Submitted
 from tests.support.plan_loops import Loop
 from tests.support.replies import cell
@@ -49,7 +49,7 @@ async def answered_while_waiting(loop: Loop, **answer: Any) -> Any:
     settings = loop.settings(plans=PLANS, count=2, thresholds=SEVEN, operator=Operator(timeout=90.0))
     running = asyncio.create_task(loop.run(settings))
     entry = await escalation(loop.logs)
-    loop.logs.answers.give(OperatorAnswer(entry["log_entry_id"], **answer))
+    loop.logs.answers.add(OperatorAnswer(entry["log_entry_id"], **answer))
     return await running
 
 
@@ -112,7 +112,7 @@ async def test_a_log_of_answers_that_is_half_written_is_waited_for(make_loop: Ma
 
 @pytest.mark.parametrize("entry", [{"answer": "maybe"}, {"answer": "approve", "outputs": [7]}, {}])
 def test_an_answer_that_means_nothing_is_an_error(tmp_path: Path, entry: dict[str, Any]) -> None:
-    answers = Answers(tmp_path / "answers.json")
+    answers = OperatorAnswers(tmp_path / "answers.json")
     answers.log.append({"escalation_id": "e1", **entry})
     with pytest.raises(JsonLogError, match="an answer to e1 cannot be read"):
         answers.to("e1")
@@ -155,7 +155,7 @@ async def test_an_answer_that_comes_late_is_honoured_when_the_loop_goes_on(make_
     first = await loop.run(settings)
     assert isinstance(first, Failed)
     asked = len(loop.asked())
-    loop.logs.answers.give(OperatorAnswer(first.plan["escalations"][0], "approve"))
+    loop.logs.answers.add(OperatorAnswer(first.plan["escalations"][0], "approve"))
     again = await loop.run(settings, loop_id=first.plan["loop_id"])
     assert (again.outputs.answer, again.plan["accepted_by"]) == (1, "operator")
     assert len(loop.asked()) == asked  # nothing was run or asked again
@@ -202,20 +202,20 @@ async def test_an_approval_without_any_answer_is_a_failure(make_loop: MakeLoop) 
         loop.settings(plans=(Plan("guess"),), count=1, thresholds=SEVEN, operator=Operator(default="approve"))
     )
     assert isinstance(result, Failed)
-    assert "no rejected plan has given one" in result.reason
+    assert "no rejected plan has one" in result.reason
 
 
 def test_an_operators_first_answer_counts(tmp_path: Path) -> None:
-    answers = Answers(tmp_path / "answers.json")
+    answers = OperatorAnswers(tmp_path / "answers.json")
     assert answers.to("e1") is None
-    answers.give(OperatorAnswer("e1", "reject", answered_by="timeout"))
-    answers.give(OperatorAnswer("e1", "approve"))  # after the default, an operator still can
+    answers.add(OperatorAnswer("e1", "reject", answered_by="timeout"))
+    answers.add(OperatorAnswer("e1", "approve"))  # after the default, an operator still can
     with pytest.raises(AlreadyAnswered, match="approve"):
-        answers.give(OperatorAnswer("e1", "reject"))
+        answers.add(OperatorAnswer("e1", "reject"))
     found = answers.to("e1")
     assert found is not None
     assert (found.answer, found.answered_by) == ("approve", "operator")
-    late = answers.give(OperatorAnswer("e1", "reject", answered_by="timeout"))
+    late = answers.add(OperatorAnswer("e1", "reject", answered_by="timeout"))
     assert late.answer == "reject"  # the default was taken before, and is not recorded twice
     assert len(answers.log.read()) == 2
 

@@ -189,7 +189,7 @@ def test_predict_asks_for_so_many_plans(predict: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize(
     ("plans", "said"),
-    [("guess", "not str"), (True, "not bool"), (0, "count is 1 or more"), ([""], "needs an approach")],
+    [("guess", "not str"), (True, "not bool"), (0, "count must be 1 or more"), ([""], "needs an approach")],
 )
 def test_predict_refuses_what_are_no_plans(predict: Callable[..., Any], plans: Any, said: str) -> None:
     with pytest.raises((TypeError, ValueError), match=said):
@@ -219,7 +219,7 @@ def test_predict_goes_on_with_a_loop_that_an_operator_has_answered(predict: Call
     with dspy.context(lm=scripted_lm([cell("SUBMIT(answer=1)")])):
         first = predict(plans=settings).run_with_fallback(question="?")
         (escalation,) = first.plan["escalations"]
-        PlanLogs(tmp_path / "logs").answers.give(OperatorAnswer(escalation, "approve"))
+        PlanLogs(tmp_path / "logs").answers.add(OperatorAnswer(escalation, "approve"))
         with pytest.raises(ValueError, match="was made with plans"):
             predict().resume(first.run_id)
         again = predict(plans=settings).resume(first.run_id)

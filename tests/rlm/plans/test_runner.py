@@ -99,7 +99,7 @@ async def test_an_answer_of_the_planner_that_cannot_be_used_is_asked_for_again(m
 async def test_a_planner_that_never_answers_makes_the_run_fail(make_loop: MakeLoop) -> None:
     result = await (loop := make_loop({"*": "no"})).run(loop.settings(count=2))
     assert isinstance(result, Failed)
-    assert "proposed no plans" in result.reason
+    assert "proposed no usable plans" in result.reason
 
 
 async def test_plans_come_from_a_function_of_the_caller(make_loop: MakeLoop) -> None:
@@ -362,14 +362,14 @@ async def test_plans_that_run_at_once_keep_within_the_whole_budget(make_loop: Ma
 async def test_a_large_input_is_sealed_once_for_all_plans(make_loop: MakeLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     loop = make_loop({"*": cell("print(question[:3])\nSUBMIT(answer=len(question))")})
     given: list[Any] = []
-    original = Trial._driver_of
+    original = Trial._config_for
 
     def look(self: Trial, plan: Plan) -> Any:
         driver = original(self, plan)
         given.append(driver.sealed["question"])
         return driver
 
-    monkeypatch.setattr(Trial, "_driver_of", look)
+    monkeypatch.setattr(Trial, "_config_for", look)
     plans = (Plan("one way"), Plan("another way round"))
     settings = loop.settings(
         plans=plans, count=2, parallel=2, thresholds=Thresholds(invariants=("answer == 1",)), fallback=OFF
@@ -463,7 +463,7 @@ async def test_a_regeneration_that_finds_nothing_new_goes_to_the_operator(make_l
     (entry,) = json.loads(loop.logs.escalations.path.read_text())
     assert entry["recommended_action"] == "operator_review_required"
     assert entry["operator_alert_flag"]
-    assert "nearly the same as a plan that was rejected" in entry["fallback_details"]
+    assert "nearly the same as a rejected plan" in entry["fallback_details"]
 
 
 # What is left of a run ---------------------------------------------------------------------------------------------

@@ -43,11 +43,11 @@ def rejected(tmp_path: Path) -> tuple[PlanLogs, CandidateSet]:
     logs = PlanLogs(tmp_path / "plans")
     plans = [Plan(f"first {HOSTILE}", plan_id="aaa1"), Plan("second", plan_id="bbb2")]
     candidates = compare("loop_0052", 1, plans, Weights())
-    logs.compared(candidates, Signature.of("q -> answer: int, note: str").output_schema())
+    logs.add_comparison(candidates, Signature.of("q -> answer: int, note: str").output_schema())
     for one, outputs in zip(candidates.candidates, ({"answer": 3, "note": HOSTILE}, None), strict=True):
         failed = (FailedThreshold("invariant", "answer > 5", f"not true {HOSTILE}"),)
         about = ("loop_0052", candidates.comparison_set_id, 1, one.rank, one.plan)
-        logs.rejected(Rejection(*about, failed, "run1", {"outputs": outputs}))
+        logs.add_rejection(Rejection(*about, failed, "run1", {"outputs": outputs}))
     return logs, candidates
 
 
