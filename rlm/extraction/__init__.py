@@ -1,4 +1,4 @@
-"""Gets a typed answer out of text: reading, checking, asking again. No model and no sandbox is needed for it."""
+"""Extraction of typed values from text: parsing, validation, retries. It works without a model or a sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far to trust outputs that were extracted. The scorer is one function, and a caller can bring another."""
+"""The confidence of extracted outputs: a formula, and the interface of other scorers."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from .evidence.find import Findings
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A confidence with more to say: field by field, and whether the answer can be accepted at all."""
+    """A confidence with details: for each field, and whether the answer is acceptable."""
 
     confidence: float
     fields: Mapping[str, float] = field(default_factory=dict)
-    """How likely each field is right."""
+    """The confidence of each field."""
 
     refused: str | None = None
-    """Why the answer is not acceptable, if it is not."""
+    """Why the answer is not acceptable; None if it is."""
 
     note: str | None = None
-    """What else should be known of the confidence."""
+    """A remark on the confidence, for the notes of the result."""
 
 
 Scorer: TypeAlias = Callable[[Mapping[str, Any], Findings], float | Judgement]
-"""From the outputs by field, and what was found of them, to a confidence between 0 and 1."""
+"""A function of the outputs by field and their evidence that returns a confidence between 0 and 1."""
 
 
 def score(outputs: Mapping[str, Any], findings: Findings) -> float:
-    """Half, more where the values can be seen, less for every field that is null; never certain, never hopeless."""
+    """Return 0.5, more for values that were found, less for null fields; between 0.1 and 0.99."""
     confidence = 0.5
     if findings.in_variables:
         confidence += 0.3
@@ -40,13 +40,14 @@ def score(outputs: Mapping[str, Any], findings: Findings) -> float:
     return min(max(confidence, 0.1), 0.99)
 
 
-def judged(scorer: Scorer, outputs: Mapping[str, Any], findings: Findings) -> Judgement:
-    """What a scorer says, in one form. Where that is no confidence, the answer is refused, and the reason says why."""
+def judge(scorer: Scorer, outputs: Mapping[str, Any], findings: Findings) -> Judgement:
+    """Call a scorer and return its judgement. If it gives no confidence, the answer is refused with the reason."""
     try:
-        said = scorer(outputs, findings)
-        made = said if isinstance(said, Judgement) else Judgement(said)
-        return replace(made, confidence=_share(made.confidence), fields={k: _share(v) for k, v in made.fields.items()})
-    except Exception as error:  # whoever wrote the scorer must see it; what was extracted must not be lost by it
+        answer = scorer(outputs, findings)
+        judgement = answer if isinstance(answer, Judgement) else Judgement(answer)
+        fields = {name: _share(value) for name, value in judgement.fields.items()}
+        return replace(judgement, confidence=_share(judgement.confidence), fields=fields)
+    except Exception as error:  # shown in the reason: the extracted outputs are not lost
         name = getattr(scorer, "__qualname__", type(scorer).__qualname__)
         return Judgement(0.0, refused=f"the scorer {name} gave no confidence: {type(error).__name__}: {error}")
 

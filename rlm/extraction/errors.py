@@ -1,13 +1,13 @@
-"""Every way an extraction can fail, in one place.
+"""The exceptions of extraction.
 
     ExtractionError
     ├── SchemaError              the JSON schema itself cannot be used
     ├── ParseError               no acceptable value in a text; `kind` says why
     ├── PatchError               a JSON Patch does not apply to the value it was meant for
-    ├── MaxRetriesExceeded       every attempt was spent; it carries everything that was tried
+    ├── MaxRetriesExceeded       every attempt was refused; with everything that was tried
     └── TwoStepError             the second step of `rlm.adapters.TwoStepAdapter` failed; its tag says how
 
-What is wrong with a value is not an exception: it is a `Problem`, and several of them at once.
+What is wrong with a value is no exception, but a list of `Problem`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ParseKind = Literal["no_json", "truncated", "invalid"]
 
 
 class ExtractionError(RlmError):
-    """Base of everything that this package raises on purpose."""
+    """Base of the exceptions that this package raises on purpose."""
 
 
 class SchemaError(ExtractionError):
@@ -32,11 +32,11 @@ class SchemaError(ExtractionError):
 
 
 class ParseError(ExtractionError):
-    """No value in the text that the schema accepts.
+    """There is no value in the text that the schema accepts.
 
-    `kind` is "no_json" (nothing that looks like an answer), "truncated" (the answer stops before its end) or "invalid"
-    (it cannot be read, or the schema refuses it). `problems` is what the schema says of `best`, the value that was
-    read; it is empty when nothing could be read.
+    `kind` is "no_json" (nothing looks like an answer), "truncated" (the answer stops before its end) or "invalid" (it
+    cannot be parsed, or the schema refuses it). `problems` are those of `best`, the value that was parsed; it is empty
+    if none was.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ParseError(ExtractionError):
 
 
 class PatchError(ExtractionError):
-    """One operation of a JSON Patch does not apply; `problem` names its path."""
+    """An operation of a JSON Patch does not apply; `problem` has its path."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -64,7 +64,7 @@ class MaxRetriesExceeded(ExtractionError):
         self, *, history: tuple[Attempt, ...], raw_output: str, best_invalid: Any | None, metrics: ExtractionMetrics
     ) -> None:
         last = history[-1].message if history else "nothing was tried"
-        super().__init__(f"no valid answer in {metrics.attempts} attempts; the last one failed so: {last}")
+        super().__init__(f"no valid answer in {metrics.attempts} attempts; the last one failed: {last}")
         self.attempts = metrics.attempts
         self.history = history
         self.raw_output = raw_output

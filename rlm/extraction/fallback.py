@@ -1,4 +1,4 @@
-"""The fallback: outputs out of the history and the live variables of a run that did not submit, and their worth."""
+"""The fallback: the outputs of a run that did not submit, extracted from its history and live variables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..history import REPLHistoryEntry
 from ..results import Extracted, Failed
 from ..signatures import InvalidOutputs, Signature
 from ..text import shorten
-from .confidence import Scorer, judged, score
+from .confidence import Scorer, judge, score
 from .errors import MaxRetriesExceeded
 from .evidence.features import features
 from .evidence.find import find_evidence
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from sandbox.results import Variable
 
 DEFAULT_ATTEMPTS = 3
-_MAX_SAID = 300
+_MAX_PROBLEM_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """How an extraction is made."""
+    """The model and the checks of an extraction."""
 
     agent_fn: AgentFn
     max_attempts: int = DEFAULT_ATTEMPTS
     scorer: Scorer = score
     on_attempt: Callable[[Attempt, str], None] | None = None
-    """Told of each attempt, and its prompt."""
+    """Called with each attempt and its prompt."""
 
     check: Callable[[Mapping[str, Any]], Awaitable[str | None]] | None = None
-    """Further checks of outputs that fit the signature: what is wrong, in words, or nothing."""
+    """Further checks of outputs that fit the signature. Returns what is wrong, or None."""
 
 
 async def extract_fallback(
@@ -49,15 +49,15 @@ async def extract_fallback(
     *,
     max_chars: int = MAX_CHARS,
 ) -> Extracted[Any] | Failed:
-    """The outputs with their evidence and confidence, or `Failed` with what there is. Raises what the model raises.
+    """Return the outputs with evidence and confidence, or `Failed` with partial outputs.
 
-    `max_chars` is how long the prompt may be.
+    Exceptions of the model pass. The prompt has at most `max_chars` characters.
     """
-    given = ExtractFallbackInputs(history, variables, signature.outputs, str(reason))
+    prompt_inputs = ExtractFallbackInputs(history, variables, signature.outputs, str(reason))
 
     async def rejection(value: Mapping[str, Any]) -> Rejection:
         outputs, missing = settle_nulls(split_notes(value)[0], signature)
-        if missing:  # null says that it is not known: no use to ask again
+        if missing:  # null says that the value is unknown: another attempt would not help
             return None
         try:
             signature.check_outputs(outputs)
@@ -69,34 +69,34 @@ async def extract_fallback(
         extraction_schema(signature), max_attempts=extraction.max_attempts, callback=rejection
     )
     try:
-        prompt = build(given, signature, max_chars)
+        prompt = build(prompt_inputs, signature, max_chars)
         value, metrics = await orchestrator.extract(extraction.agent_fn, prompt, on_attempt=extraction.on_attempt)
     except MaxRetriesExceeded as error:
-        why = f"{reason}; the extraction gave no usable answer in {error.attempts} attempts"
+        failure = f"{reason}; the extraction gave no valid answer in {error.attempts} attempts"
         if problems := error.history[-1].problems:
-            why += f". The last one: {shorten(str(problems[0]), _MAX_SAID)}"
+            failure += f". The last problem: {shorten(str(problems[0]), _MAX_PROBLEM_CHARS)}"
         best = error.best_invalid
-        return Failed(why, split_notes(best)[0] if isinstance(best, dict) else best, tuple(history))
+        return Failed(failure, split_notes(best)[0] if isinstance(best, dict) else best, tuple(history))
     answer, notes = split_notes(value)
     outputs, missing = settle_nulls(answer, signature)
     if missing:
-        why = f"{reason}; no value was found for {', '.join(missing)}"
-        return Failed(f"{why} ({notes})" if notes else why, answer, tuple(history))
+        failure = f"{reason}; no value was found for {', '.join(missing)}"
+        return Failed(f"{failure} ({notes})" if notes else failure, answer, tuple(history))
     typed = signature.check_outputs(outputs)
     findings = find_evidence(outputs, variables, history, inputs)
-    seen = features(answer, findings, variables, history, inputs, reason=reason.kind, attempts=metrics.attempts)
-    findings = replace(findings, features=seen)
-    said = judged(extraction.scorer, answer, findings)
-    if said.refused is not None:
-        note = f" ({said.note})" if said.note else ""
-        return Failed(f"{reason}; {said.refused}{note}", answer, tuple(history))
+    numbers = features(answer, findings, variables, history, inputs, reason=reason.kind, attempts=metrics.attempts)
+    findings = replace(findings, features=numbers)
+    judgement = judge(extraction.scorer, answer, findings)
+    if judgement.refused is not None:
+        note = f" ({judgement.note})" if judgement.note else ""
+        return Failed(f"{reason}; {judgement.refused}{note}", answer, tuple(history))
     return Extracted(
         typed,
-        said.confidence,
+        judgement.confidence,
         reason,
-        "\n".join(filter(None, [notes, said.note])) or None,
+        "\n".join(filter(None, [notes, judgement.note])) or None,
         evidence=findings.evidence,
-        field_confidence=said.fields,
-        # What is zero is left out: it is most of it.
-        features={name: {one: n for one, n in numbers.items() if n} for name, numbers in seen.items()},
+        field_confidence=judgement.fields,
+        # Most features are zero, and are left out.
+        features={field: {name: value for name, value in row.items() if value} for field, row in numbers.items()},
     )

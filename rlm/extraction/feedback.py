@@ -1,6 +1,6 @@
-"""The messages after a refused answer, put together from the texts in `prompts/`.
+"""The messages about refused values, composed of the texts in `prompts/`.
 
-The same words go to a model in the retry loop, in answer to an invalid `SUBMIT`, and from `validate_json`.
+A model reads the same words in the retry loop, after an invalid `SUBMIT` and from `validate_json`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def retry(
     patchable: bool = False,
     truncated: bool = False,
 ) -> str:
-    """What is appended to the prompt after attempt number `attempt` failed and before the next one.
+    """Return the text that is appended to the prompt after attempt number `attempt` failed.
 
-    `fault` says in one line what was wrong. The schema comes whole, or only its parts that `problems` are about.
+    `fault` is one line about what was wrong. The text has the whole schema, or the parts that `problems` are about.
     """
     step = "next_shorter" if truncated else "next_patch" if patchable else "next_whole"
     refused = _refused(
@@ -57,19 +57,19 @@ def refusal(
     schema: Schema,
     problems: Sequence[Problem],
     *,
-    what: str = "This value",
+    subject: str = "This value",
     why: str = "it does not fit the schema",
 ) -> str:
-    """What a model reads in its REPL about a value that is refused; `what` names it, as in "SUBMIT"."""
+    """Return the message in the REPL about a refused value; `subject` names it, as in "SUBMIT"."""
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    verdict = f"{what} was not accepted: {why} ({count})."
+    verdict = f"{subject} was not accepted: {why} ({count})."
     return _refused(verdict, problems, _whole(schema), as_text(value), _text("next_submit").format())
 
 
 def validate_json(value: Any, schema: Schema | Mapping[str, Any] | bool) -> str:
-    """The REPL tool: "valid", or every problem with the schema, the submission and what to do next.
+    """Return "valid", or every problem with the schema, the submission and what to do next: a tool of the REPL.
 
-    A text is read as JSON first, unless the schema wants a text.
+    Text is parsed as JSON, unless the schema accepts a string.
     """
     schema = Schema.of(schema)
     value, refused = read_value(value, schema)
@@ -80,7 +80,7 @@ def validate_json(value: Any, schema: Schema | Mapping[str, Any] | bool) -> str:
 
 
 def read_value(value: Any, schema: Schema) -> tuple[Any, str | None]:
-    """A value that may come as JSON text, where the schema wants none: what it says, or why it cannot be read."""
+    """Return a value, parsed if it is JSON text and the schema accepts no string; else the message why it cannot be."""
     if not isinstance(value, str) or "string" in schema.root_types:
         return value, None
     try:
@@ -91,7 +91,7 @@ def read_value(value: Any, schema: Schema) -> tuple[Any, str | None]:
 
 
 def as_text(value: Any) -> str:
-    """A submission as JSON, bounded; what is too long or not JSON is shown by a preview."""
+    """Return a submission as JSON text of bounded length; a preview if it is too long or not JSON."""
     if isinstance(value, str):
         return cut_middle(value, MAX_SUBMISSION)
     pieces, size = [], 0
@@ -99,7 +99,7 @@ def as_text(value: Any) -> str:
         for piece in json.JSONEncoder(ensure_ascii=False, allow_nan=False).iterencode(value):
             pieces.append(piece)
             size += len(piece)
-            if size > 20 * MAX_SUBMISSION:  # stop: a value can share its parts, and be endless when written out
+            if size > 20 * MAX_SUBMISSION:  # a value that shares its parts can be endless as text
                 return preview(value, MAX_SUBMISSION)
     except (TypeError, ValueError, RecursionError):
         return preview(value, MAX_SUBMISSION)
@@ -114,7 +114,7 @@ def _refused(verdict: str, problems: Sequence[Problem], schema: str, submission:
         submission=submission.encode(errors="replace").decode(),
         next_step=next_step.strip(),
     )
-    while "\n\n\n" in text:  # sections that had nothing to say
+    while "\n\n\n" in text:  # empty sections
         text = text.replace("\n\n\n", "\n\n")
     return text.strip()
 
@@ -124,13 +124,13 @@ def _whole(schema: Schema) -> str:
 
 
 def _parts(schema: Schema, problems: Sequence[Problem]) -> str:
-    """The parts of the schema that were not followed, each once; nothing if no part is to blame."""
+    """Return the parts of the schema that the problems are about, each once."""
     parts: dict[str, str] = {}
     for problem in problems:
         part = schema.part(problem.rule) if problem.rule else None
         if part is not None:
-            words = json.dumps(part, ensure_ascii=False)
-            parts.setdefault(words, f"- for '{problem.path or '/'}': {cut_middle(words, MAX_PARTS // 4)}")
+            text = json.dumps(part, ensure_ascii=False)
+            parts.setdefault(text, f"- for '{problem.path or '/'}': {cut_middle(text, MAX_PARTS // 4)}")
     if not parts:
         return "The schema is the one given above."
     return cut_middle(

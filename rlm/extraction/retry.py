@@ -1,7 +1,7 @@
-"""The retry loop: ask, read, check, say what was wrong, ask again; a bounded number of attempts for all of it together.
+"""The retry loop: ask, parse, validate, and ask again with feedback, for a bounded number of attempts.
 
-Works with any asynchronous function from a prompt to a text. Each attempt's prompt begins with the whole of the one
-before, so that caches hit; there is no waiting between attempts, for nothing outside has to recover.
+It works with any asynchronous function from a prompt to a text. The prompt of each attempt begins with the whole prompt
+of the one before, so that prompt caches hit. There is no delay between attempts: nothing has to recover.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Failure = Literal["", "parse", "patch", "schema", "callback"]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model answered, when there is more to say of it than its text."""
+    """The answer of a model, with more than its text."""
 
     text: str
     truncated: bool = False
@@ -45,7 +45,7 @@ AgentFn = Callable[[str], Awaitable[str | Reply]]
 
 @dataclass(frozen=True, slots=True)
 class ExtractionMetrics:
-    """What an extraction took, whether it succeeded or not. Tokens are estimated where the model does not say."""
+    """What an extraction used, successful or not. Tokens are estimated if the model does not report them."""
 
     attempts: int = 0
     seconds: float = 0.0
@@ -60,7 +60,7 @@ class ExtractionMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt: what came back, what became of it, and what the model was told about it."""
+    """One attempt: the answer, its value or failure, and the feedback to the model."""
 
     number: int
     raw_output: str
@@ -74,10 +74,10 @@ class Attempt:
 
 
 class ExtractionOrchestrator:
-    """Gets one value that a schema accepts out of a model. It does not change; the fluent methods return another one.
+    """Asks a model until its answer has a value that a schema accepts. Immutable; the fluent methods return a copy.
 
-    `callback` sees every value the schema accepts; it returns None to accept, or says what is wrong: a sentence,
-    problems, or a `ValueError`.
+    `callback` is called with every value that the schema accepts. It returns None to accept the value, or what is
+    wrong: a sentence or problems; it may also raise `ValueError`.
     """
 
     def __init__(
@@ -95,34 +95,34 @@ class ExtractionOrchestrator:
 
     @classmethod
     def for_type(cls, kind: Any) -> ExtractionOrchestrator:
-        """For a type that pydantic knows, with the JSON schema pydantic gives it."""
+        """Return an orchestrator for a type that pydantic knows, with its JSON schema."""
         from pydantic import TypeAdapter
 
         return cls(TypeAdapter(kind).json_schema())
 
     def max_attempts(self, attempts: int) -> ExtractionOrchestrator:
-        """The same with another number of attempts."""
+        """Return a copy with another number of attempts."""
         return ExtractionOrchestrator(self.schema, max_attempts=attempts, callback=self._callback)
 
     def checked_by(self, callback: Callback | None) -> ExtractionOrchestrator:
-        """The same with another callback."""
+        """Return a copy with another callback."""
         return ExtractionOrchestrator(self.schema, max_attempts=self._max_attempts, callback=callback)
 
     async def extract(
         self, agent_fn: AgentFn, prompt: str, *, on_attempt: Callable[[Attempt, str], None] | None = None
     ) -> tuple[Any, ExtractionMetrics]:
-        """The first acceptable value and what it took. Raises `MaxRetriesExceeded`; what `agent_fn` raises passes.
+        """Return the first acceptable value, and what it took. Raise `MaxRetriesExceeded` after the last attempt.
 
-        `on_attempt` is told of each attempt, good or bad, and its prompt.
+        Exceptions of `agent_fn` pass. `on_attempt` is called with each attempt, accepted or not, and its prompt.
         """
         started, metrics = time.monotonic(), ExtractionMetrics()
         history: list[Attempt] = []
-        base: Attempt | None = None  # what a patch is a patch of: the last value that was read and refused
+        base: Attempt | None = None  # the last value that was parsed and refused: a patch applies to it
         shown, question = self.schema.text in prompt, prompt
         for number in range(1, self._max_attempts + 1):
             answer = await agent_fn(prompt)
             if not isinstance(answer, str | Reply):
-                raise TypeError(f"agent_fn answers with a text or a Reply, not with {type(answer).__name__}")
+                raise TypeError(f"agent_fn must return a str or a Reply, not {type(answer).__name__}")
             reply = answer if isinstance(answer, Reply) else Reply(answer)
             attempt = await self._judge(number, reply, base, question)
             if on_attempt is not None:
@@ -141,7 +141,7 @@ class ExtractionOrchestrator:
         )
 
     async def extract_typed(self, kind: type[T], agent_fn: AgentFn, prompt: str) -> tuple[T, ExtractionMetrics]:
-        """Like `extract`, with the value as a `kind`. What only the type's own validators refuse is retried too."""
+        """Do the same as `extract`, with the value as a `kind`; refusals of the type's validators are retried, too."""
         from pydantic import TypeAdapter, ValidationError
 
         adapter = TypeAdapter(kind)
@@ -158,14 +158,14 @@ class ExtractionOrchestrator:
         return typed[0], metrics
 
     async def _judge(self, number: int, reply: Reply, base: Attempt | None, question: str) -> Attempt:
-        """One answer, read and checked. A long number that stands in the question was copied, not made up."""
+        """Parse and validate an answer. A long number that is in the question was copied from it."""
         attempt = Attempt(number, reply.text, truncated=reply.truncated)
         try:
             value, patched = self._read(reply, base)
         except PatchError as error:
             message = "the patch does not apply, so the value is as it was before"
-            still = base.problems if base else ()
-            return replace(attempt, failure="patch", message=message, problems=(error.problem, *still))
+            remaining = base.problems if base else ()
+            return replace(attempt, failure="patch", message=message, problems=(error.problem, *remaining))
         except ParseError as error:
             return replace(
                 attempt,
@@ -185,13 +185,13 @@ class ExtractionOrchestrator:
         rejection = await _call(self._callback, value)
         if not rejection:
             return attempt
-        said = [rejection] if isinstance(rejection, str) else rejection
-        problems = tuple(one if isinstance(one, Problem) else Problem("", message=one) for one in said)
+        reasons = [rejection] if isinstance(rejection, str) else rejection
+        problems = tuple(one if isinstance(one, Problem) else Problem("", message=one) for one in reasons)
         message = "the value fits the schema but was rejected by a further check"
         return replace(attempt, failure="callback", message=message, problems=problems)
 
     def _read(self, reply: Reply, base: Attempt | None) -> tuple[Any, bool]:
-        """The value of an answer: given whole, or as a patch of the last one."""
+        """Return the value of an answer, and whether the answer is a patch of the last one."""
         try:
             value = parse(reply.text, self.schema, truncated=reply.truncated)
         except ParseError as error:
@@ -200,7 +200,7 @@ class ExtractionOrchestrator:
             if patch is None:
                 raise
         else:
-            # A list of operations can be a valid answer by itself; after we have asked for a patch it is one.
+            # A list of operations can be a valid value; after a patch was asked for, it is a patch.
             if base is None or not isinstance(value, list) or not json_patch.is_patch(value):
                 return value, False
             patch = value
@@ -208,7 +208,7 @@ class ExtractionOrchestrator:
         return json_patch.apply(base.value, patch), True
 
     def _feedback(self, attempt: Attempt, base: Attempt | None, *, whole_schema: bool) -> str:
-        """What to append to the prompt. A patch can be asked for only of a value that the model sees here."""
+        """Return what to append to the prompt. A patch is asked for only of a value that the feedback shows."""
         shown = base if attempt is base or attempt.failure == "patch" else None
         return feedback.retry(
             self.schema,
@@ -231,8 +231,8 @@ async def _call(callback: Callback | None, value: Any) -> Rejection:
         rejection = await answer if inspect.isawaitable(answer) else answer
     except ValueError as error:
         return str(error) or type(error).__name__
-    if isinstance(rejection, bool):  # a yes to one reader is a no to another
-        raise TypeError(f"a callback returns None to accept a value, or says what is wrong with it; not {rejection}")
+    if isinstance(rejection, bool):  # ambiguous
+        raise TypeError(f"a callback must return None to accept a value, or what is wrong with it; not {rejection}")
     return rejection
 
 
@@ -251,16 +251,16 @@ def _count(metrics: ExtractionMetrics, prompt: str, reply: Reply, attempt: Attem
 
 
 def _estimate(text: str) -> int:
-    """About four characters a token."""
+    """Return an estimate: four characters a token."""
     return (len(text) + 3) // 4
 
 
 def _best(history: Sequence[Attempt]) -> Any | None:
-    """The value that came nearest: a rejected one before an invalid one, fewest problems first, then the latest."""
-    read = [attempt for attempt in history if attempt.value is not None]
-    if not read:
+    """Return the best value: one that only the callback refused, else with the fewest problems, then the latest."""
+    parsed = [attempt for attempt in history if attempt.value is not None]
+    if not parsed:
         return None
-    return min(read, key=lambda a: (a.failure != "callback", a.truncated, len(a.problems), -a.number)).value
+    return min(parsed, key=lambda a: (a.failure != "callback", a.truncated, len(a.problems), -a.number)).value
 
 
 def _from_pydantic(fault: Mapping[str, Any], value: Any) -> Problem:

@@ -1,6 +1,7 @@
-"""What is wrong with a value, by a JSON schema: every problem, where it is, what was expected and what came instead.
+"""Validation by a JSON schema: every problem of a value, with its place, what was expected and what came.
 
-One validator and one set of words for `SUBMIT`, `validate_json` and the retry loop. The words are in `wording`.
+`SUBMIT`, `validate_json` and the retry loop use this validator. The descriptions of schemas are in
+`schema_descriptions.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _DURATION = re.compile(r"[+-]?P(?=[\dT])(\d+Y)?(\d+M)?(\d+W)?(\d+D)?(T(?=\d)(\d+
 
 
 class Schema:
-    """A JSON schema (draft 2020-12, formats checked), compiled once. It does not change."""
+    """A compiled JSON schema (draft 2020-12, with format assertions). Immutable."""
 
     def __init__(self, schema: Mapping[str, Any] | bool) -> None:
         try:
@@ -50,18 +51,18 @@ class Schema:
 
     @classmethod
     def of(cls, schema: Schema | Mapping[str, Any] | bool) -> Schema:
-        """`schema` itself if it is compiled already."""
+        """Return the compiled schema; `schema` itself if it is one."""
         return schema if isinstance(schema, Schema) else cls(schema)
 
     def __repr__(self) -> str:
         return f"Schema({json_values.preview(self._schema, 60)})"
 
     def takes_type_of(self, value: Any) -> bool:
-        """Whether the schema can have a value of this type at its root."""
+        """Return whether the schema accepts values of this type at its root."""
         return json_values.type_of(value).replace("integer", "number") in self.root_types
 
     def part(self, rule: Path) -> Any:
-        """The part of the schema at `rule`, or None where there is none."""
+        """Return the part of the schema at `rule`, or None."""
         node: Any = self._schema
         for step in rule:
             try:
@@ -71,7 +72,7 @@ class Schema:
         return node
 
     def problems(self, value: Any) -> tuple[Problem, ...]:
-        """Everything wrong with `value`; empty if the schema accepts it. Never raises, whatever `value` is."""
+        """Return everything that is wrong with a value; empty if the schema accepts it. Never raise."""
         foreign = json_values.not_json(value)
         if any(path == () for path in foreign):
             return (Problem("", self.root_words, foreign[()]),)
@@ -84,16 +85,12 @@ class Schema:
         if not foreign:
             return tuple(found)
         expected = {problem.path: problem.expected for problem in found}
-        merged = [self._foreign(pointer(path), words, expected) for path, words in foreign.items()]
-        places = tuple(problem.path for problem in merged)
-        return (*merged, *(p for p in found if p.path not in places))
-
-    def _foreign(self, path: str, words: str, expected: Mapping[str, str]) -> Problem:
-        wanted = expected.get(path) or "a JSON value"
-        return Problem(path, wanted, words)
+        paths = {pointer(path): got for path, got in foreign.items()}
+        not_json = [Problem(path, expected.get(path) or "a JSON value", got) for path, got in paths.items()]
+        return (*not_json, *(problem for problem in found if problem.path not in paths))
 
     def _explain(self, error: jsonschema_rs.ValidationError, value: Any) -> Iterator[Problem]:
-        """One error of the validator in our words; of alternatives, the errors inside the one that fits best."""
+        """Yield the problems of an error of the validator; for alternatives, those of the one that fits best."""
         kind = error.kind.name
         path, rule = tuple(error.instance_path), tuple(error.schema_path)
         if kind in ("anyOf", "oneOf"):
@@ -106,25 +103,25 @@ class Schema:
         node = self.part(rule[:-1])
         if kind == "required":
             name = str(details["property"])
-            wanted = schema_descriptions.expected(_child(node, name), self.part)
+            expected = schema_descriptions.expected(_child(node, name), self.part)
             yield Problem(
-                pointer((*path, name)), wanted, "nothing", f"this field is missing; expected {wanted}", rule[:-1]
+                pointer((*path, name)), expected, "nothing", f"this field is missing; expected {expected}", rule[:-1]
             )
         elif kind in ("additionalProperties", "unevaluatedProperties"):
             known = schema_descriptions.either(node.get("properties", ()) if isinstance(node, dict) else (), "and")
-            wanted = f"only these fields: {known}" if known else "no such field"
+            expected = f"only these fields: {known}" if known else "no such field"
             for name in map(str, details["unexpected"]):
                 got = json_values.preview_typed(json_values.at(value, (*path, name), None))
-                message = f"the schema has no such field; remove it or rename it (expected {wanted}; got {got})"
-                yield Problem(pointer((*path, name)), wanted, got, message, rule[:-1])
+                message = f"the schema has no such field; remove it or rename it (expected {expected}; got {got})"
+                yield Problem(pointer((*path, name)), expected, got, message, rule[:-1])
         else:
-            wanted = schema_descriptions.wanted(kind, details, node, self.part)
+            expected = schema_descriptions.expected_by(kind, details, node, self.part)
             got = json_values.preview_typed(json_values.at(value, path, error.instance))
-            yield Problem(pointer(path), wanted, got, rule=rule[:-1])
+            yield Problem(pointer(path), expected, got, rule=rule[:-1])
 
 
 def describe(problems: Iterable[Problem], limit: int = 50) -> str:
-    """The problems as lines, the first `limit` of them in full."""
+    """Return the problems as lines, at most `limit`."""
     lines = [str(problem) for problem in problems]
     if len(lines) > limit:
         lines[limit:] = [f"... and {len(lines) - limit} more problems of this kind"]
@@ -135,7 +132,7 @@ def describe(problems: Iterable[Problem], limit: int = 50) -> str:
 
 
 def _alternatives(root: Any) -> Iterator[dict[str, Any]]:
-    """The schemas that a value, or the items of a list, may follow; references are resolved, each part comes once."""
+    """Yield the schemas for a value, or for the items of a list, each once; references are resolved."""
     seen: set[int] = set()
     remaining = [root]
     while remaining:
@@ -150,12 +147,12 @@ def _alternatives(root: Any) -> Iterator[dict[str, Any]]:
 
 
 def _items(node: dict[str, Any]) -> list[Any]:
-    """The schema of a list's items, where the list is all that this place takes."""
+    """Return the schema of the items, if only a list is accepted here."""
     return [node["items"]] if node.get("type") == "array" and "items" in node else []
 
 
 def _types(node: Any, root: Any, known: dict[int, frozenset[str]]) -> frozenset[str]:
-    """The JSON types that a value at this place may have; "number" stands for integers too."""
+    """Return the JSON types of values at this place; "number" includes integers."""
     node = schema_descriptions.resolve(node, root)
     if not isinstance(node, dict):
         return _ALL_TYPES
@@ -183,7 +180,7 @@ def _child(node: Any, name: str) -> Any:
 
 
 def _closest(error: jsonschema_rs.ValidationError) -> list[jsonschema_rs.ValidationError] | None:
-    """The errors of the alternative that the value was probably meant for; None where all are equally far."""
+    """Return the errors of the alternative that the value was probably meant for; None if there is none."""
     here = error.instance_path
     branches = [branch for branch in error.kind.value if branch]
     if len(branches) < len(error.kind.value) or not branches:
@@ -199,7 +196,7 @@ def _closest(error: jsonschema_rs.ValidationError) -> list[jsonschema_rs.Validat
 
 
 def _is_instant(text: str) -> bool:
-    """A date and time; unlike RFC 3339, the offset may be missing, as in what Python's `isoformat` writes."""
+    """Check a date and time; unlike RFC 3339, without an offset as well, as `isoformat` writes it."""
     return bool(_INSTANT.fullmatch(text)) and _parses(datetime.fromisoformat, text)
 
 
@@ -208,7 +205,7 @@ def _is_clock(text: str) -> bool:
 
 
 def _is_duration(text: str) -> bool:
-    """A duration; unlike RFC 3339, with a sign, years beside days and parts of a second, as pydantic writes them."""
+    """Check a duration; unlike RFC 3339, with a sign, years beside days and fractions, as pydantic writes it."""
     return bool(_DURATION.fullmatch(text))
 
 

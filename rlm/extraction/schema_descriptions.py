@@ -1,4 +1,4 @@
-"""The words for what a schema expects, readable by a small model and bounded in length."""
+"""Descriptions of what a schema expects, of bounded length and readable for small models."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ _MAX_WORDS = 2_500
 
 
 def either(words: Iterable[str], last: str = "or") -> str:
-    """`a, b or c`, without repeats."""
+    """Return `a, b or c`, without repetitions."""
     unique = list(dict.fromkeys(words))
     return f"{', '.join(unique[:-1])} {last} {unique[-1]}" if len(unique) > 1 else "".join(unique)
 
 
 def resolve(node: Any, root: Any) -> Any:
-    """What a `$ref` inside this schema points to, if it is a pointer into it."""
+    """Return what a `$ref` points to, if it is a pointer into this schema."""
     for _ in range(8):
         reference = node.get("$ref") if isinstance(node, dict) else None
         if not isinstance(reference, str) or not reference.startswith("#"):
@@ -68,8 +68,8 @@ def resolve(node: Any, root: Any) -> Any:
 # ---------------------------------------------------------------------- what was expected
 
 
-def wanted(kind: str, details: Mapping[str, Any], node: Any, part: Part) -> str:
-    """What the failed keyword `kind` of the sub-schema `node` expects."""
+def expected_by(kind: str, details: Mapping[str, Any], node: Any, part: Part) -> str:
+    """Return what the failed keyword `kind` of the subschema `node` expects."""
     if kind in ("anyOf", "oneOf"):
         if kind == "oneOf" and isinstance(node, dict) and len(_fits(node)) == 1:
             return "a value that fits exactly one of the alternatives"
@@ -101,7 +101,7 @@ def _fits(node: dict[str, Any]) -> set[str]:
 
 
 def expected(node: Any, part: Part, depth: int = 0, known: dict[tuple[int, int], str] | None = None) -> str:
-    """What a sub-schema accepts, in a few words. Each part of the schema is described once (`known`)."""
+    """Return what a subschema accepts, in a few words. Each part of the schema is described once (`known`)."""
     node = resolve(node, part(()))
     if not isinstance(node, dict) or depth > 3:
         return "a value"
@@ -155,5 +155,5 @@ def _typed(kind: str, node: Any, part: Part, depth: int = 0, known: dict[tuple[i
 
 
 def _in_order(kinds: Iterable[str]) -> list[str]:
-    """Null last, so that `an integer or null` reads well."""
+    """Return the types with null last, as in `an integer or null`."""
     return sorted(kinds, key=lambda kind: kind == "null")

@@ -202,7 +202,7 @@ class ReplTools:
     def _misfit(self, values: Any, types: Mapping[str, str], what: str) -> str | None:
         """Return why these are not outputs, by the schema or by the types; None if they are."""
         if problems := self.schema.problems(values):
-            text = refusal(values, self.schema, problems, what=what)
+            text = refusal(values, self.schema, problems, subject=what)
             odd = [f"The value at '{path}' was a {name}." for path, name in types.items()]
             return "\n".join([text, *odd[:20]])
         if "type" in types.values():
@@ -210,7 +210,7 @@ class ReplTools:
         try:
             self.signature.check_outputs(values)
         except InvalidOutputs as error:
-            return refusal(values, self.schema, error.problems, what=what, why=REJECTED)
+            return refusal(values, self.schema, error.problems, subject=what, why=REJECTED)
         return None
 
 

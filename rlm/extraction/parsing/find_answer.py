@@ -1,7 +1,7 @@
-"""Finds the answer in what a model wrote: one value that the schema accepts, or a `ParseError` that says why not.
+"""The search for the answer in the text of a model: one value that the schema accepts, or a `ParseError`.
 
-The whole text counts first. Otherwise the text is walked once, and the last thing in it that is an attempt at an answer
-decides, alone: an earlier draft is never taken because the final answer is wrong or cut. Reading is `reader`'s work.
+The whole text is tried first. Otherwise the text is walked once, and only the last attempt at an answer in it counts:
+an earlier draft is never returned because the final answer is wrong or truncated. `lenient_json.py` parses the values.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .lenient_json import read, read_strict
 from .lenient_strings import Unreadable
 
 MAX_CHARS = 1_000_000
-_REREADING = 4  # how often, at most, the walk may go over the text again before it gives up
-_MAX_OPENINGS = 20_000  # more than this is no answer
+_MAX_REREADING = 4  # how often the walk may read the text again
+_MAX_OPENINGS = 20_000
 _STRICT_TRIALS = 50  # the standard library counts lines from the start of the text each time it fails
 
 _THOUGHT = re.compile(r"<(think|thinking|reasoning|thought)>", re.IGNORECASE)
@@ -41,19 +41,19 @@ _LABEL = re.compile(r"\A[\w ]{1,30}:\s+")
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """One thing in the text that opens like an answer."""
+    """A part of the text that begins like an answer."""
 
     start: int
     end: int
     value: Any = None
-    fault: str = ""  # why it cannot be read
+    fault: str = ""  # why it cannot be parsed
     broken_at: int = 0
     unfinished: bool = False
     thought: bool = False
 
 
 def parse(text: str, schema: Schema, *, truncated: bool = False) -> Any:
-    """The value in `text` that `schema` accepts. `truncated` says that the model was cut off: then nothing is taken."""
+    """Return the value in `text` that `schema` accepts. With `truncated`, raise: the model was cut off."""
     if len(text) > MAX_CHARS:
         raise ParseError("invalid", f"the answer has {len(text):,} characters; at most {MAX_CHARS:,} are read")
     try:
@@ -76,11 +76,11 @@ def _parse(text: str, schema: Schema) -> Any:
     except ValueError:
         return _search(_without_orphan(text), schema)
     if isinstance(whole, str) and "string" not in schema.root_types:
-        return _search(whole.strip(), schema)  # JSON inside a JSON string
-    return _checked(whole, schema)
+        return _search(whole.strip(), schema)  # JSON in a JSON string
+    return _validated(whole, schema)
 
 
-def _checked(value: Any, schema: Schema) -> Any:
+def _validated(value: Any, schema: Schema) -> Any:
     if problems := schema.problems(value):
         count = "one problem" if len(problems) == 1 else f"{len(problems)} problems"
         raise ParseError("invalid", f"the answer does not fit the schema: {count}", best=value, problems=problems)
@@ -90,7 +90,7 @@ def _checked(value: Any, schema: Schema) -> Any:
 def _search(text: str, schema: Schema) -> Any:
     spans = list(_walk(text, schema))
     last = next((span for span in reversed(spans) if _is_attempt(span, text, schema)), None)
-    if last is None:  # nothing has a name of the schema in it: then the last thing of the right type decides
+    if last is None:  # no part has a field of the schema: the last value of the right type counts
         readable = (span for span in reversed(spans) if not span.fault and not span.thought)
         last = next((span for span in readable if schema.takes_type_of(span.value)), None)
     if last is None or _OPEN_FENCE.search(text[-60:]):
@@ -101,11 +101,11 @@ def _search(text: str, schema: Schema) -> Any:
         raise ParseError("invalid", f"the answer cannot be read: {last.fault}, at {_where(text, last.broken_at)}")
     if not _stands_free(last, text, spans):
         raise ParseError("invalid", "the answer is torn: brackets do not match around the last object")
-    return _checked(last.value, schema)
+    return _validated(last.value, schema)
 
 
 def _scalar(text: str, schema: Schema) -> Any:
-    """A lone number, word or string, where the schema wants one: the fenced block, or the last line."""
+    """Return a single number, word or string that the schema accepts: the fenced block, or the last line."""
     if schema.root_types - {"object", "array"}:
         lines = [line for line in text.splitlines() if line.strip() and not _FENCE.match(line)]
         for line in lines[-1:]:
@@ -116,14 +116,14 @@ def _scalar(text: str, schema: Schema) -> Any:
                 except Unreadable:
                     continue
                 if end == len(candidate) and schema.takes_type_of(value):
-                    return _checked(value, schema)
+                    return _validated(value, schema)
     if _OPEN_FENCE.search(text[-60:]):
         raise ParseError("truncated", "the answer stops before its end: a fence is opened and nothing is in it")
     raise ParseError("no_json", f"there is no JSON value in the answer; expected {schema.root_words}")
 
 
 def _without_orphan(text: str) -> str:
-    """Drop thinking whose opening tag stood in the prompt, so that only the closing one is here."""
+    """Remove thinking whose opening tag was in the prompt."""
     close = _THOUGHT_END.search(text)
     if close and not _THOUGHT.search(text, 0, close.start()):
         before = text[: close.start()].lstrip()
@@ -133,8 +133,8 @@ def _without_orphan(text: str) -> str:
 
 
 def _walk(text: str, schema: Schema) -> Iterator[_Span]:
-    """Everything that opens like an answer, in order. Each part of the text is read a bounded number of times."""
-    position, openings, faults, allowance = 0, 0, 0, _REREADING * len(text) + 10_000
+    """Yield the parts that begin like an answer, in order. Each part of the text is read a bounded number of times."""
+    position, openings, faults, allowance = 0, 0, 0, _MAX_REREADING * len(text) + 10_000
     fences = [match.start() for match in _FENCE.finditer(text)]
     while match := _START.search(text, position):
         start, opener = match.start(), match.group()
@@ -174,14 +174,14 @@ def _walk(text: str, schema: Schema) -> Iterator[_Span]:
 
 
 def _is_data(error: Unreadable, opener: str, schema: Schema) -> bool:
-    """Whether what cannot be read is data at all, not brackets in prose."""
+    """Return whether a part that cannot be parsed is data, not brackets in prose."""
     if error.first_key is None:
         return (error.unfinished and opener == "{") or (opener == "[" and "array" in schema.root_types)
     return error.quoted_key or error.first_key in schema.names
 
 
 def _broken_end(text: str, start: int, limit: int) -> int | None:
-    """Where something unreadable ends by its own brackets; None if they do not close before `limit`."""
+    """Return the end of a part that cannot be parsed, by its brackets; None if they do not close before `limit`."""
     depth, position = 0, start
     while match := _BRACKET.search(text, position, limit):
         position = match.end()
@@ -212,7 +212,7 @@ def _is_attempt(span: _Span, text: str, schema: Schema) -> bool:
 
 
 def _stands_free(span: _Span, text: str, spans: list[_Span]) -> bool:
-    """Whether a value is whole by itself, and not a piece of something around it that could not be read."""
+    """Return whether a value is complete, not a piece of a larger value that could not be parsed."""
     if _NESTED.search(text, max(0, span.start - 50), span.start):
         return False
     index = spans.index(span)
@@ -226,7 +226,7 @@ def _stands_free(span: _Span, text: str, spans: list[_Span]) -> bool:
 
 
 def _closes_more(gap: str) -> bool:
-    """Whether brackets are closed here that were not opened here."""
+    """Return whether brackets are closed here that were not opened here."""
     depth = 0
     for match in _BRACKET.finditer(gap):
         depth += {"{": 1, "[": 1, '"': 0}.get(match.group(), -1)

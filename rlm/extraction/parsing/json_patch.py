@@ -1,6 +1,6 @@
-"""JSON Patch (RFC 6902): a fix that says only what changes, applied to the last answer.
+"""JSON Patch (RFC 6902): changes to the last answer of a model.
 
-An own implementation: the six operations are a page of code, and the messages must tell a small model what to do.
+This is not a library because the six operations are short, and the messages must tell a small model what to do.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ _OPERATION = {
     ],
 }
 _PATCH = Schema({"type": "array", "items": _OPERATION, "minItems": 1, "maxItems": MAX_OPERATIONS})
-_LONE = Schema(_OPERATION)
+_SINGLE = Schema(_OPERATION)
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
 def find(text: str) -> Patch | None:
-    """The patch in what a model wrote, or None if there is none. One operation needs no list around it."""
-    for schema in (_PATCH, _LONE):
+    """Return the patch in the text of a model, or None. A single operation needs no list."""
+    for schema in (_PATCH, _SINGLE):
         try:
-            found = parse(text, schema)
+            patch = parse(text, schema)
         except ParseError:
             continue
-        return found if isinstance(found, list) else [found]
+        return patch if isinstance(patch, list) else [patch]
     return None
 
 
 def is_patch(value: Any) -> bool:
-    """Whether a value has the form of a patch."""
-    return not (_PATCH if isinstance(value, list) else _LONE).problems(value)
+    """Return whether a value has the form of a patch."""
+    return not (_PATCH if isinstance(value, list) else _SINGLE).problems(value)
 
 
 def apply(value: Any, patch: Patch) -> Any:
-    """`value` with the patch applied; `value` itself stays as it is. Raises `PatchError`: a patch applies whole."""
+    """Return a copy of `value` with the whole patch applied. Raise `PatchError`."""
     holder = [copy.deepcopy(value)]
     for number, operation in enumerate(patch, start=1):
         try:
@@ -107,7 +107,7 @@ def _apply_one(holder: list[Any], operation: dict[str, Any]) -> None:
 
 
 def _place(holder: list[Any], path: str, field: str = "path") -> tuple[Any, Any]:
-    """The container that a pointer ends in, and the key there. The whole value is item 0 of `holder`."""
+    """Return the container that a pointer ends in, and the key there. The whole value is item 0 of `holder`."""
     parent: Any = holder
     key: Any = 0
     for step in path.split("/")[1:]:
@@ -155,7 +155,7 @@ def _remove(holder: list[Any], path: str, field: str) -> Any:
 
 
 def _same(left: Any, right: Any) -> bool:
-    """Equal as JSON: 1 is 1.0, but true is not 1."""
+    """Return whether two values are equal as JSON: 1 is 1.0, but true is not 1."""
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
     if isinstance(left, list) and isinstance(right, list):

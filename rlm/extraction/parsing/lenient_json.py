@@ -1,9 +1,9 @@
-"""A reader for JSON as models write it. It reads one value at one place, and never guesses what is not there.
+"""A parser for JSON as models write it. It reads one value at one place, and adds nothing that is not in the text.
 
-Beyond strict JSON it takes comments, trailing commas, a comma forgotten at the end of a line, single and typographic
-quotes, unquoted keys, Python's literals and tuples, raw line breaks and quoted words inside strings. Everything it
-returns stands in the text, and nothing but layout and comments is skipped; any other text is refused. Hence no repair
-library: those drop what they do not understand, and close what was cut.
+Beyond strict JSON it accepts comments, trailing commas, a comma missing at the end of a line, single and typographic
+quotes, unquoted keys, Python literals and tuples, raw line breaks and quoted words in strings. Everything that it
+returns is in the text, and only layout and comments are skipped; any other text is refused. Repair libraries are not
+used: they drop what they do not understand, and close what was truncated.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Two values for one key: which was meant, nobody can say."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """Refuse duplicate keys: they are ambiguous."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
         raise ValueError("a key comes twice")
-    return found
+    return values
 
 
 _STRICT = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=to_float, object_pairs_hook=_unique)
 
 
 def read(text: str, start: int, *, strict_first: bool = True) -> tuple[Any, int]:
-    """The value that starts at `start`, and where it ends. Raises only `Unreadable`.
+    """Return the value that starts at `start`, and its end. Raise only `Unreadable`.
 
-    Strict JSON is read by the standard library first, for speed; the result is the same without.
+    The standard library parses strict JSON first, for speed; the result is the same.
     """
     if strict_first:
         try:
@@ -61,7 +61,7 @@ def read(text: str, start: int, *, strict_first: bool = True) -> tuple[Any, int]
 
 
 def read_strict(text: str) -> Any:
-    """The whole text as strict JSON. Raises only `ValueError`."""
+    """Return the value of a whole text in strict JSON. Raise only `ValueError`."""
     try:
         return _STRICT.decode(text)
     except RecursionError:
@@ -69,7 +69,7 @@ def read_strict(text: str) -> Any:
 
 
 class _Open:
-    """A container that is being read."""
+    """A container that is not complete yet."""
 
     __slots__ = ("at", "closer", "commas", "items", "key")
 
@@ -88,7 +88,7 @@ class _Open:
 
 
 class _Reader:
-    """One pass over the text with a stack of its own, so that depth never becomes recursion."""
+    """Parses in one pass with an explicit stack, without recursion."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -118,7 +118,7 @@ class _Reader:
                     position += 1
                     continue
                 done, position = self._scalar(position, bool(top and isinstance(top.items, dict)))
-            # A value is complete: hand it to what holds it, and close every container that ends right here.
+            # A value is complete: add it to its container, and close the containers that end here.
             while stack:
                 stack[-1].add(done)
                 position, ended = self._after(position, stack[-1])
@@ -134,7 +134,7 @@ class _Reader:
         return done.items
 
     def _after(self, position: int, holder: _Open) -> tuple[int, bool]:
-        """Past the comma or the closer that follows a value in `holder`; True if it was the closer."""
+        """Return the position after the comma or closer behind a value in `holder`, and whether it was the closer."""
         start = position
         position = self._skip(position)
         char = self._char(position)
@@ -183,7 +183,7 @@ class _Reader:
         return number
 
     def _skip(self, position: int) -> int:
-        """Past white space and comments. A comment that stands for left-out content is not a comment."""
+        """Return the position after white space and comments. A comment for omitted content is refused."""
         while True:
             position = skip_blank(self.text, position)
             if self.text.startswith("/*", position):

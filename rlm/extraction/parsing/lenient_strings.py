@@ -1,6 +1,6 @@
-"""Strings as models write them: where one ends, what its escapes mean, which quotes inside it are part of it.
+"""Strings as models write them: their ends, escapes and inner quotes.
 
-A quote closes a string only if what follows can follow a string. Where that leaves doubt, the string is refused.
+A quote closes a string only if the text behind it can follow a string. Ambiguous strings are refused.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _NEXT_KEY = re.compile(r"""[^\S\n]*\n\s*(?:"[^"\n]{1,200}"|'[^'\n]{1,200}')\s*:"
 
 
 class Unreadable(RlmError):
-    """The text stops being readable at `position`; `unfinished` means that it ended before the value did.
+    """The text cannot be parsed at `position`; `unfinished` means that it ended before the value.
 
-    `first_key` is the first key that was read before, if any; only data has keys in quotes.
+    `first_key` is the first key before that position; only data has quoted keys.
     """
 
     first_key: str | None = None
@@ -34,18 +34,18 @@ class Unreadable(RlmError):
 
 
 def skip_blank(text: str, position: int) -> int:
-    """The first place at or after `position` that holds more than white space."""
+    """Return the first position from `position` on that is no white space."""
     match = _BLANK.match(text, position)
     return match.end() if match else position
 
 
 def starts_next_key(text: str, position: int) -> bool:
-    """Whether a new line with a quoted key begins here, so that only a comma was forgotten."""
+    """Return whether a new line with a quoted key begins here, so that only a comma is missing."""
     return bool(_NEXT_KEY.match(text, position))
 
 
 def read_string(text: str, start: int, followers: str, *, in_object: bool = False) -> tuple[str, int]:
-    """The string that starts at `start`, and where it ends; one of `followers` must come next."""
+    """Return the string that starts at `start`, and its end; one of `followers` must come next."""
     quote = text[start]
     if quote in "\"'" and text.startswith(quote * 3, start):
         return _block(text, start, quote * 3)
@@ -68,7 +68,7 @@ def read_string(text: str, start: int, followers: str, *, in_object: bool = Fals
 
 
 def _ends(text: str, position: int, followers: str, in_object: bool) -> bool:
-    """Whether a quote before `position` closes its string: what follows must be able to follow a string."""
+    """Return whether a quote before `position` closes its string: the text behind it can follow a string."""
     after = skip_blank(text, position)
     char = _char(text, after)
     if not char or char in followers or text.startswith(("//", "/*"), after):
@@ -79,7 +79,7 @@ def _ends(text: str, position: int, followers: str, in_object: bool) -> bool:
 
 
 def _inner(text: str, position: int, quote: str, quoted: bool) -> bool:
-    """A quote inside a string. Only apostrophes and plainly quoted words are certain; the rest is refused."""
+    """Return whether a quote opens a quoted word in a string. Other quotes than these and apostrophes are refused."""
     before, after = text[position - 1], _char(text, position + 1)
     if quote in "'\u2018\u2019" and before.isalnum() and after.isalnum():
         return quoted
@@ -92,7 +92,7 @@ def _inner(text: str, position: int, quote: str, quoted: bool) -> bool:
 
 
 def _block(text: str, start: int, quotes: str) -> tuple[str, int]:
-    """A Python string in three quotes."""
+    """Return a Python string in triple quotes, and its end."""
     parts: list[str] = []
     position = start + 3
     stops = re.compile(re.escape(quotes) + r"|\\")
@@ -121,7 +121,7 @@ def _escape(text: str, position: int) -> tuple[str, int]:
         return chr(code), end
     if kind == "\n":
         raise Unreadable(position, "a backslash at the end of a line means nothing in JSON")
-    return "\\" + kind, position + 2  # what Python does too: a backslash that escapes nothing is a backslash
+    return "\\" + kind, position + 2  # as in Python: a backslash that escapes nothing is a backslash
 
 
 def _code(text: str, start: int, end: int) -> int:

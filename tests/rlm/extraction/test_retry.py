@@ -180,7 +180,7 @@ async def test_a_rejection_is_told_to_the_model(callback: Callable[[Any], Any]) 
 
 @pytest.mark.parametrize("verdict", [True, False])
 async def test_a_callback_does_not_answer_with_yes_or_no(verdict: bool) -> None:
-    with pytest.raises(TypeError, match=f"returns None to accept a value, .* not {verdict}"):
+    with pytest.raises(TypeError, match=f"must return None to accept a value, .* not {verdict}"):
         await ExtractionOrchestrator(SCHEMA, callback=lambda value: verdict).extract(Model(GOOD), "Who?")  # type: ignore[arg-type, return-value]
 
 
@@ -188,7 +188,7 @@ async def test_an_agent_that_answers_with_something_else_is_named() -> None:
     async def agent(prompt: str) -> Any:
         return None
 
-    with pytest.raises(TypeError, match="a text or a Reply, not with NoneType"):
+    with pytest.raises(TypeError, match="must return a str or a Reply, not NoneType"):
         await ExtractionOrchestrator(SCHEMA).extract(agent, "Who?")
 
 

@@ -246,7 +246,7 @@ def test_validate_json_explains_a_text_that_is_no_json() -> None:
 
 def test_submit_is_answered_in_the_same_words() -> None:
     value = {"user": {}}
-    words = refusal(value, USER, USER.problems(value), what="SUBMIT")
+    words = refusal(value, USER, USER.problems(value), subject="SUBMIT")
     assert words.startswith("SUBMIT was not accepted")
     assert words.splitlines()[1:] == validate_json(value, USER).splitlines()[1:]
 
