@@ -2,9 +2,9 @@
 
 In the order of a run: `RunStarted`; for each iteration `IterationStarted`, `ModelAsked`, `ModelAnswered` (or
 `ModelFailed`), `CellStarted`, `CallStarted` and `CallEnded` for each host call, `CellEnded`, `VariablesChanged`,
-`HistoryAppended`, `BudgetUsed`; then, where a limit was reached, `TriggerFired` and `ExtractionAttempted` for each
-attempt; `TiersUsed`, where there were typed questions; `RunEnded`. In between: `ConversationCompacted`,
-`ReplayDiffered`, `RunInterrupted`. A child run has events of its own, under its own run id.
+`HistoryAppended`, `BudgetUsed`; then, where a limit was reached, `TriggerFired`, and for each attempt `ModelAsked`,
+`ModelAnswered` and `ExtractionAttempted`; `TiersUsed`, where there were typed questions; `RunEnded`. In between:
+`ConversationCompacted`, `ReplayDiffered`, `RunInterrupted`. A child run has events of its own, under its own run id.
 
 A run with plans emits `PlansCompared`, `PlanSelected`, `PlanRejected`, `PlanEscalated`, `OperatorAwaited`,
 `EscalationAnswered` and `PlanAnswered`; the runs of its plans are its children.

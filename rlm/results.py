@@ -107,7 +107,7 @@ class _Result:
 
     @property
     def was_extracted(self) -> bool:
-        """Whether the outputs were extracted after the run, and not submitted by it."""
+        """Whether the outputs were extracted, and not submitted."""
         return self.status == "extracted"
 
     def outputs_to_dict(self) -> Any:

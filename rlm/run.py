@@ -41,11 +41,12 @@ class Run:
     """A run that was started, or is about to be. Use it from any thread.
 
     `await run` runs it in the event loop of the caller; `start` runs it in the background, in an event loop of a thread
-    that all background runs share. What is iterated are its events, from the first one on.
+    that all background runs share. A run that was started is iterable: its events, from the first one on.
     """
 
     def __init__(self, make: Callable[[Observer], Loop], observe: Observer = ignore, *, recorded: bool = False) -> None:
-        """Make the loop of the run by `make(observer)`; nothing is started. `recorded`: whether a trace is written."""
+        """Make the loop of the run by `make(observer)`; nothing is started. `recorded`: whether an
+        interruption names the run, because it can be resumed."""
         self._events: list[Event] = []
         self._changed = threading.Condition()
         self._background = self._emitted = self._cancelled = False

@@ -53,10 +53,10 @@ def make_run(
     With the `past` of an earlier run of the task, it goes on from there. `make` makes the models in place of
     `make_model`.
     """
-    return Run(lambda observe: _loop(task, observe, past, make or make_model), observe)
+    return Run(lambda observer: _make_loop(task, observer, past, make or make_model), observe)
 
 
-def _loop(task: Task, observe: Observer, past: RecordedRun | None, make: Make) -> Loop:
+def _make_loop(task: Task, observe: Observer, past: RecordedRun | None, make: Make) -> Loop:
     models = task.models
     answered = {"main": len(past.iterations), "sub": past.usage.llm_calls} if past is not None else {}
     if past is not None and task.plans is not None:  # its iterations are in the runs of its plans

@@ -75,7 +75,6 @@ def _run(task: Task, view: View, past: RecordedRun | None) -> tuple[ExecutionRes
     from ..runner import make_run
     from ..traces.default_writer import default_observer
     from ..traces.writer import TraceWriter
-    from .runner import telemetry
 
     writer, spans = default_observer(), telemetry()
     view.start(task)

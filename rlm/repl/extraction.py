@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sandbox import Variable
@@ -23,6 +24,9 @@ TIMEOUT_S = 60.0, 600.0
 """How long one answer may take, at least and at most: twice the time of the run, in between."""
 
 
+_UNREAD_CONFIDENCE = 0.5
+
+
 async def extract_outputs(
     config: RunConfig,
     models: RunModels,
@@ -31,8 +35,12 @@ async def extract_outputs(
     history: Sequence[REPLHistoryEntry],
     variables: Mapping[str, Variable],
     inputs: Mapping[str, Any],
+    unread: frozenset[str],
 ) -> Extracted[Any] | Failed:
-    """Ask the extraction model, with a shorter prompt where it can read less than the main one."""
+    """Ask the extraction model, with a shorter prompt where it can read less than the main one.
+
+    `unread` are the long inputs, if no code has read any of them: they limit the confidence.
+    """
     emit, profile = models.emit, models.profile
     timeout = min(max(2 * config.trigger.max_duration, TIMEOUT_S[0]), TIMEOUT_S[1])
     extraction = Extraction(
@@ -41,15 +49,32 @@ async def extract_outputs(
         on_attempt=lambda attempt, text: emit(event_data.extraction_attempted(emit.run_id, attempt, text)),
         check=output_check(config) if config.checks else None,
     )
-    evidence = profile.evidence(variables, (entry.code for entry in history))
+    variables = profile.usable_variables(variables, (entry.code for entry in history))
     sizes = [MAX_CHARS, *SHORTER]
     while True:
         try:
-            return await extract_fallback(
-                extraction, config.signature, reason, history, evidence, inputs, max_chars=sizes.pop(0)
+            result = await extract_fallback(
+                extraction, config.signature, reason, history, variables, inputs, max_chars=sizes.pop(0)
             )
+            return _limit_confidence(result, unread)
         except ModelError as error:
             if error.kind == "context" and sizes:
                 continue
             why = f"{reason}; the extraction model could not be asked ({error.kind}): {error}"
             return Failed(why, cause=FailureCause("model", error.kind))
+
+
+def _limit_confidence(result: Extracted[Any] | Failed, unread: Collection[str]) -> Extracted[Any] | Failed:
+    """Return the result; where no code has read the inputs, with a note and the confidence of no evidence at all.
+
+    What is in the variables then is the model's own, and finding it there again says nothing.
+    """
+    if not unread or not isinstance(result, Extracted):
+        return result
+    note = f"No code has read {', '.join(sorted(unread))}: what is in the variables was written there by the model."
+    return replace(
+        result,
+        confidence=min(result.confidence, _UNREAD_CONFIDENCE),
+        field_confidence={name: min(value, _UNREAD_CONFIDENCE) for name, value in result.field_confidence.items()},
+        extraction_notes="\n".join(filter(None, [result.extraction_notes, note])),
+    )

@@ -38,7 +38,7 @@ from ..signatures import Signature
 from . import event_data
 from .config import RunConfig
 from .extraction import extract_outputs
-from .hints.grounding import Grounding, limit_confidence
+from .hints.grounding import Grounding
 from .hints.rules import CellFacts, hints_for
 from .host_calls import CallLog, current_call
 from .llm import OutOfTime, RunModels
@@ -226,9 +226,8 @@ class RunLoop:
         self.emit(TriggerFired(self.id, reason))
         variables = await self.session.last_variables()
         await self.session.close()  # host calls of a stopped cell, child runs among them, serve nobody any more
-        known = (list(self.history), variables, self.inputs)
-        result = await extract_outputs(self.config, self.models, self.conversation, reason, *known)
-        return limit_confidence(result, self.grounding.unread)
+        known = (list(self.history), variables, self.inputs, self.grounding.unread)
+        return await extract_outputs(self.config, self.models, self.conversation, reason, *known)
 
     async def _run_child(self, signature: str, inputs: dict[str, Any]) -> dict[str, Any]:
         """`rlm_query`: a run of its own, on the same budget."""

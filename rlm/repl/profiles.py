@@ -144,8 +144,8 @@ class StandardProfile:
         """Return why a value that the code submits is doubtful. SUBMIT is refused once for it."""
         return None
 
-    def evidence(self, variables: Mapping[str, Variable], cells: Iterable[str]) -> Mapping[str, Variable]:
-        """Return the variables that can be evidence for an extracted answer."""
+    def usable_variables(self, variables: Mapping[str, Variable], cells: Iterable[str]) -> Mapping[str, Variable]:
+        """Return the variables from which an answer can be extracted."""
         return variables
 
     def _arrange(self, output: str, hints: Sequence[str], goal: str) -> list[str]:
@@ -216,7 +216,7 @@ class ConstrainedProfile(StandardProfile):
         """Doubt constants that are submitted after a part of something was printed."""
         return rules.constant_from_a_sample(code, history[-1].code if history else "", variables)
 
-    def evidence(self, variables: Mapping[str, Variable], cells: Iterable[str]) -> Mapping[str, Variable]:
+    def usable_variables(self, variables: Mapping[str, Variable], cells: Iterable[str]) -> Mapping[str, Variable]:
         """Leave out variables that were only ever set to constants: the model wrote their values down."""
         return suggestions.without_constants(variables, cells)
 

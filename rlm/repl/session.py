@@ -111,7 +111,7 @@ class ReplSession:
         With `past`, the cell is replayed: host calls that were answered then get the same answers.
         """
         until = time.monotonic() + timeout
-        session, remarks = await self._live_session(until)
+        session, hints = await self._live_session(until)
         again = None if past is None else CallReplay(past.calls, live=past.output is None)
         self._log.begin_cell(iteration, again)
         result = await session.run(code, timeout=max(_LEAST_S, until - time.monotonic()), variables=True)
@@ -120,10 +120,10 @@ class ReplSession:
             self._update_variables(result.variables)
         else:
             self.changes = VariableChanges()
-            remarks += (
+            hints += (
                 "The kernel ended with this cell. The next cell gets a new one, where all earlier cells ran again.",
             )
-        return result, remarks
+        return result, hints
 
     async def last_variables(self) -> dict[str, Variable]:
         """Return the variables as they are now, with longer values than after a cell; or as they were last seen."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from ...results import Extracted, Failed
 from ..prompts import long_inputs
 from .code_facts import names_read
 
@@ -14,7 +13,6 @@ UNREAD = (
     "No code of yours has read {names} yet, so these values cannot come from there. Write code that works on {names} "
     "(it is a variable in the REPL), look at what it prints, and submit the variable that holds the result."
 )
-_UNFOUNDED = 0.5
 
 
 @dataclass
@@ -44,19 +42,3 @@ class Grounding:
             return UNREAD.format(names=" or ".join(f"`{name}`" for name in sorted(self.unread)))
         doubt, self.doubt = self.doubt, None
         return doubt
-
-
-def limit_confidence(result: Extracted[Any] | Failed, unread: Collection[str]) -> Extracted[Any] | Failed:
-    """Return the result; where no code has read the inputs, with a note and the confidence of no evidence at all.
-
-    What is in the variables then is the model's own, and finding it there again says nothing.
-    """
-    if not unread or not isinstance(result, Extracted):
-        return result
-    note = f"No code has read {', '.join(sorted(unread))}: what is in the variables was written there by the model."
-    return replace(
-        result,
-        confidence=min(result.confidence, _UNFOUNDED),
-        field_confidence={name: min(value, _UNFOUNDED) for name, value in result.field_confidence.items()},
-        extraction_notes="\n".join(filter(None, [result.extraction_notes, note])),
-    )
