@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     from .signatures.validation import InvalidInputs, InvalidOutputs, InvalidValue
     from .tasks.errors import TaskError
     from .telemetry import TelemetryMissing
-    from .traces.inputs import InputNotRecorded
+    from .traces.encoding import InputNotRecorded
     from .traces.notebook_view.plots import PlotsMissing
     from .traces.run import UnknownRun
     from .traces.schema import NewerVersion

@@ -1,4 +1,4 @@
-"""Where the trace databases are."""
+"""Where traces are, and who writes them: a folder of databases, one writer a file, known by a lock beside it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import secrets
 import time
 from pathlib import Path
 
+from ..files import FileLock, is_locked
 from ..paths import home as default_home
 
 
@@ -27,3 +28,25 @@ def create_database(folder: Path) -> Path:
     path = folder / f"{stamp}-{os.getpid()}-{secrets.token_hex(4)}.db"
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     return path
+
+
+def lock_database(path: Path, *, timeout: float = 0.0) -> FileLock | None:
+    """Return the lock on writing to a database; None if another writer holds it, or the database was removed."""
+    lock = FileLock(lock_path(path))
+    if not lock.acquire(timeout):
+        return None
+    if path.exists():
+        return lock
+    lock.path.unlink(missing_ok=True)  # removed between the listing and the lock
+    lock.release()
+    return None
+
+
+def writer_is_alive(path: Path) -> bool:
+    """Return whether a process that writes to this database is alive."""
+    return is_locked(lock_path(path))
+
+
+def lock_path(path: Path) -> Path:
+    """Return the lock file of a database."""
+    return path.with_suffix(".lock")

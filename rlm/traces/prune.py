@@ -10,11 +10,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .paths import databases, traces_folder
+from .paths import databases, lock_database, lock_path, traces_folder, writer_is_alive
 from .reader import open_to_read
 from .recorder import connect
 from .runs import RunRecord, load
-from .writer_lock import lock_database, lock_path, writer_is_alive
 
 _ROW_BYTES = 50
 _REFERENCE = re.compile(r'"\$body":"([0-9a-f]{40})"')

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from . import blobs
+from .paths import writer_is_alive
 from .schema import VERSION, NewerVersion, upgrade, version_of
-from .writer_lock import writer_is_alive
 
 
 class EmptyDatabase(Exception):

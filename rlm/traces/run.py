@@ -12,8 +12,7 @@ from typing import Any
 
 from ..errors import RlmError
 from . import assemble
-from .encoding import resolve
-from .inputs import restore_input
+from .encoding import resolve, restore_input
 from .reader import TraceFile
 from .records import AttemptRecord, EventRecord, HostCallRecord, IterationRecord, ModelCallRecord, Prompt, Rows
 

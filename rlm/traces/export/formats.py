@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..inputs import InputNotRecorded
+from ..encoding import InputNotRecorded
 
 if TYPE_CHECKING:
     from ..runs import RunRecord

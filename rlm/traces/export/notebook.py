@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from ...text import encodable, fence
-from ..inputs import InputNotRecorded, restore_input
+from ..encoding import InputNotRecorded, restore_input
 
 if TYPE_CHECKING:
     from ..records import IterationRecord

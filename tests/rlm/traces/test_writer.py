@@ -22,7 +22,7 @@ from rlm.traces import TraceWriter, load
 from rlm.traces import recorder as recorder_module
 from rlm.traces import writer as writer_module
 from rlm.traces.default_writer import default_observer
-from rlm.traces.writer_lock import writer_is_alive
+from rlm.traces.paths import writer_is_alive
 from tests.support.events import make_event
 
 
@@ -111,7 +111,7 @@ def test_inputs_of_every_kind_come_back(writer: TraceWriter, tmp_path: Path) -> 
 
 
 def test_what_cannot_be_written_down_is_described_and_said(writer: TraceWriter, tmp_path: Path) -> None:
-    from rlm.traces.inputs import InputNotRecorded
+    from rlm.traces.encoding import InputNotRecorded
 
     writer(_start(inputs={"odd": object(), "fine": 1}))
     assert writer.flush(30)
