@@ -25,7 +25,7 @@ class LengthsType(click.ParamType):  # type: ignore[type-arg]
         """Return the lengths, each once."""
         if isinstance(value, tuple):
             return value
-        from ..evals.suites import LONGEST, SHORTEST
+        from ..evals.suites import MAX_LENGTH, MIN_LENGTH
 
         lengths: dict[int, None] = {}
         for part in str(value).split(","):
@@ -33,8 +33,8 @@ class LengthsType(click.ParamType):  # type: ignore[type-arg]
             if match is None:
                 self.fail(f"{part.strip()!r} is not a length, a number of characters such as 64k or 1M", param, ctx)
             length = round(float(match[1]) * _UNITS[match[2].lower()])
-            if not SHORTEST <= length <= LONGEST:
-                self.fail(f"{length:,} is not between {SHORTEST:,} and {LONGEST:,} characters", param, ctx)
+            if not MIN_LENGTH <= length <= MAX_LENGTH:
+                self.fail(f"{length:,} is not between {MIN_LENGTH:,} and {MAX_LENGTH:,} characters", param, ctx)
             lengths[length] = None
         return tuple(lengths)
 

@@ -1,12 +1,12 @@
-"""The oracle: a model with a set error rate that does the generated suites, for comparing harnesses with each other.
+"""The oracle: a simulated model with a configured error rate that solves the generated suites, to compare harnesses.
 
-It is a real `dspy.LM` with an engine of its own. It reads what it is sent and nothing else: it is told neither the
-sample nor its answer. Asked directly, it finds facts in the prompt, misreads some of them, the more the longer the
-prompt is, and refuses what is longer than its window. As the main model of an RLM (this runtime's, or dspy.RLM) it
-writes cells that do the task, some of them bad; as their sub model it reads messages and letters with the same error.
+It is a `dspy.LM` with an engine of its own, which reads only the requests: it knows neither the sample nor its answer.
+Asked directly, it finds facts in the prompt, misreads some of them (more in longer prompts), and refuses prompts that
+are longer than its context window. As the main model of an RLM (of this runtime, or dspy.RLM) it writes cells that
+solve the task, some of them faulty; as a sub model it reads messages and letters with the same error rate.
 
-What it shows is what a harness makes of a model: windows, errors in code, retries, fallbacks, tokens and calls. What it
-cannot show is how clever a model is: it knows the suites' way of putting things, and its plan is always a sound one.
+It shows how a harness uses a model: context windows, errors in code, retries, fallbacks, tokens and calls. It does not
+show how capable a model is: it knows the phrasing of the suites, and its strategy is always sound.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["ORACLE", "Oracle", "oracle_lm"]
 
 
 ORACLE = "oracle"
-"""What it is called as a model: on the command line, in logs, and by the calibrators that were fitted on them."""
+"""The name of the model on the command line, in logs and in calibrators."""
 
 
 def oracle_lm(settings: Oracle | None = None) -> Any:
-    """A `dspy.LM` that answers as an oracle of these settings does."""
+    """Return a `dspy.LM` that answers as an oracle with these settings."""
     import dspy
 
     from .engine import AsyncOracleEngine, OracleEngine

@@ -1,4 +1,4 @@
-"""The cells that an oracle writes as the main model of an RLM: find, read, answer, submit. Some of them are bad."""
+"""The cells that an oracle writes as the main model of an RLM: find, read, answer, submit; some of them are faulty."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ LABEL = "Give the topic of each numbered message below, on a line of its own, as
 LABEL += "\n".join(f"- {topic}: {about}" for topic, about in TOPICS.items())
 TAKE = "Take from this letter the record that is asked for, as one JSON object and nothing else."
 
-_FEW = 40
-"""Messages in one question, so that they are read well."""
+_MESSAGES_PER_CALL = 40
+"""Messages in one sub-call, few enough to be read well."""
 
-_AT_ONCE = 1_000_000
-"""Characters that go to sub models in one call of a function: a session takes no more than some megabytes."""
+_MAX_BATCH_CHARS = 1_000_000
+"""Characters of one batch of sub-calls: a session accepts only a few megabytes."""
 
 _FIND = """
 import re
@@ -70,20 +70,22 @@ print("outputs:", json.dumps(outputs))
 
 
 def next_cell(settings: Oracle, question: Question, printed: str, task: str, calls: int, dice: Dice) -> str:
-    """The next cell, from what the cells before it have printed. An empty text is a reply without code.
+    """Return the next cell, given the output of the earlier ones. An empty text is a reply without code.
 
-    `calls` is how many questions to sub models are left, as far as it was told.
+    `calls` is the number of sub-calls that are left according to the prompt.
     """
-    stage = _stage(question, printed)
+    stage = _next_stage(question, printed)
     if dice.chance(settings.bad_code):
-        return _bad(dice, question, stage)
+        return _faulty(dice, question, stage)
     if stage == "find":
-        return _find(question, half=dice.chance(settings.wrong_code))
+        return _find_cell(question, half=dice.chance(settings.wrong_code))
     if stage == "read":
         if question.skill.reads == "letter":
             return _LETTER.format(question=f"{TAKE} {task}").strip()
-        room = min(settings.window * 4 - len(LABEL) - 100, _AT_ONCE)
-        return _TOPICS.format(question=LABEL, few=_FEW, room=room, calls=calls, at_once=_AT_ONCE).strip()
+        room = min(settings.window * 4 - len(LABEL) - 100, _MAX_BATCH_CHARS)
+        return _TOPICS.format(
+            question=LABEL, few=_MESSAGES_PER_CALL, room=room, calls=calls, at_once=_MAX_BATCH_CHARS
+        ).strip()
     if stage == "answer":
         facts = "facts" if question.skill.reads == "nothing" else "read"
         solve = question.skill.solve
@@ -93,26 +95,26 @@ def next_cell(settings: Oracle, question: Question, printed: str, task: str, cal
 
 
 def printed_outputs(printed: str) -> dict[str, object] | None:
-    """The outputs that were printed last, if any were."""
-    found = re.findall(r"outputs: (\{.*\})", printed)
+    """Return the outputs that were printed last, if any."""
+    matches = re.findall(r"outputs: (\{.*\})", printed)
     try:
-        return dict(json.loads(found[-1])) if found else None
+        return dict(json.loads(matches[-1])) if matches else None
     except json.JSONDecodeError:
         return None
 
 
-def _stage(question: Question, printed: str) -> str:
+def _next_stage(question: Question, printed: str) -> str:
     if "outputs: {" in printed:
         return "submit"
     if re.search(r"read \d+ of \d+", printed):
         return "answer"
     if re.search(r"found [1-9]\d* facts", printed):
         return "read" if question.skill.reads != "nothing" else "answer"
-    # Where nothing was found it looks once more, and then believes it.
+    # If nothing was found, it searches once more before it answers.
     return "answer" if printed.count("found 0 facts") > 1 and question.skill.reads == "nothing" else "find"
 
 
-def _find(question: Question, *, half: bool) -> str:
+def _find_cell(question: Question, *, half: bool) -> str:
     wanted = (
         f"fact[1] == {question.about[0]!r}" if question.skill.reads == "letter" else f"{only(question)!r} in fact[1]"
     )
@@ -123,15 +125,15 @@ def _find(question: Question, *, half: bool) -> str:
     ).strip()
 
 
-def _bad(dice: Dice, question: Question, stage: str) -> str:
-    """Code as models write it when they do not take care."""
+def _faulty(dice: Dice, question: Question, stage: str) -> str:
+    """Return code with a typical error of models."""
     if stage == "submit":
         return dice.pick(('SUBMIT("the outputs above")', "SUBMIT(**output)", "SUBMIT(result=outputs)"))
     return dice.pick(
         (
             "",
-            _find(question, half=False).replace("str(doc)", "document"),
-            _find(question, half=False).replace("for m in", "for m in in"),
+            _find_cell(question, half=False).replace("str(doc)", "document"),
+            _find_cell(question, half=False).replace("for m in", "for m in in"),
             "print(doc.splitlines()[999_999_999])",
         )
     )

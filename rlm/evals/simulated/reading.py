@@ -1,4 +1,4 @@
-"""What an oracle reads by itself: the topic of a message, the contents of a letter; and how it misreads them."""
+"""The reading of an oracle: the topic of a message, the contents of a letter, and misreadings of both."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _LINES = (
 
 
 def topic_of(message: str) -> str:
-    """What a message is about, from the turns of phrase in it."""
-    known, words = _turns_of_phrase(), message.lower().split()
+    """Return the topic of a message, judged by its phrases."""
+    known, words = _topic_phrases(), message.lower().split()
     for three in zip(words, words[1:], words[2:], strict=False):
         if (topic := known.get(three)) is not None:
             return topic
@@ -37,53 +37,53 @@ def topic_of(message: str) -> str:
 
 
 @functools.cache
-def _turns_of_phrase() -> dict[tuple[str, ...], str]:
-    """Three words in a row that people use about one topic and about no other."""
-    found: dict[tuple[str, ...], set[str]] = {}
+def _topic_phrases() -> dict[tuple[str, ...], str]:
+    """Return sequences of three words that occur with one topic only."""
+    topics_of: dict[tuple[str, ...], set[str]] = {}
     for topic, sayings in [*SAYINGS.items(), ("", ASIDES)]:
         for saying in sayings:
             for part in saying.literals():
-                # A word beside a slot may be part of one that has more to it, such as a plural.
+                # A word beside a slot may be part of a longer word, such as a plural.
                 words = re.findall(r"(?<!\S)\S+(?!\S)", part.lower())
                 for three in zip(words, words[1:], words[2:], strict=False):
-                    found.setdefault(three, set()).add(topic)
-    return {three: topics.pop() for three, topics in found.items() if len(topics) == 1 and "" not in topics}
+                    topics_of.setdefault(three, set()).add(topic)
+    return {three: topics.pop() for three, topics in topics_of.items() if len(topics) == 1 and "" not in topics}
 
 
 def read_letter(text: str) -> dict[str, Any]:
-    """The record in a letter. What is not found is left out."""
-    found: dict[str, Any] = {"lines": _lines(text)}
+    """Return the record in a letter, without values that are not found."""
+    record: dict[str, Any] = {"lines": _lines(text)}
     name = r"(\w+ \w+)"
     for form in (rf"what {name} ordered", rf"order of {name},", rf"{name} placed this order"):
         if match := re.search(form, text):
-            found["customer"] = match[1]
+            record["customer"] = match[1]
     before = {"ordered": r"(?:ordered on|On|with us on) ", "due": r"(?:paid by|until|due on) "}
     for key, words in before.items():
         if match := re.search(f"{words}({_ANY_DATE})", text):
-            found[key] = _iso(match[1])
+            record[key] = _iso(match[1])
     for form in (rf"that is {_MONEY}, to be", rf"Please pay {_MONEY}", rf"The sum of {_MONEY} is due"):
         if match := re.search(form, text):
-            found["total"] = float(match[1].replace(",", ""))
+            record["total"] = float(match[1].replace(",", ""))
     street = r"(\d+ \w+ Street)"
     if match := re.search(rf"goes to {street} in (\w+)|The address is {street}, (\w+)", text):
-        found["address"] = {"street": match[1] or match[3], "town": match[2] or match[4]}
+        record["address"] = {"street": match[1] or match[3], "town": match[2] or match[4]}
     elif match := re.search(rf"deliver to (\w+), {street}", text):
-        found["address"] = {"street": match[2], "town": match[1]}
-    return found
+        record["address"] = {"street": match[2], "town": match[1]}
+    return record
 
 
 def _lines(text: str) -> list[dict[str, Any]]:
     listed = re.search(r"It is about: (.+?)\.\n", f"{text}\n")
-    made = []
-    for said in listed[1].split("; ") if listed else []:
+    lines = []
+    for item in listed[1].split("; ") if listed else []:
         for number, form in enumerate(_LINES):
-            if match := re.fullmatch(form, said):
+            if match := re.fullmatch(form, item):
                 things, count = (match[1], match[2]) if number == 1 else (match[2], match[1])
                 quantity = COUNTS.index(count) + 1
                 article = things.removesuffix("s") if quantity > 1 else things
-                made.append({"article": article, "quantity": quantity, "price": float(match[3].replace(",", ""))})
+                lines.append({"article": article, "quantity": quantity, "price": float(match[3].replace(",", ""))})
                 break
-    return made
+    return lines
 
 
 def _iso(date: str) -> str:
@@ -95,27 +95,27 @@ def _iso(date: str) -> str:
 
 
 def misread_facts(dice: Dice, facts: Facts, rate: float) -> Facts:
-    """The facts as a reader has them in mind: some are overlooked, some have the value of another."""
-    kept: Facts = []
+    """Return the facts as they are misread: some are missing, some have the value of another fact."""
+    result: Facts = []
     for fact in facts:
         if not dice.chance(rate):
-            kept.append(fact)
+            result.append(fact)
         elif dice.chance(0.5):
-            kept.append((*fact[:2], dice.pick(facts)[2]))
-    return kept
+            result.append((*fact[:2], dice.pick(facts)[2]))
+    return result
 
 
 def misread_topic(dice: Dice, topic: str, rate: float) -> str:
-    """The topic, or another one."""
-    return dice.pick([one for one in TOPICS if one != topic]) if not topic or dice.chance(rate) else topic
+    """Return the topic, or another one if it is misread."""
+    return dice.pick([other for other in TOPICS if other != topic]) if not topic or dice.chance(rate) else topic
 
 
 def misread_record(dice: Dice, value: Any, rate: float) -> Any:
-    """The record with some of its values wrong."""
+    """Return the record with some values misread."""
     if isinstance(value, dict):
-        return {key: misread_record(dice, one, rate) for key, one in value.items()}
+        return {key: misread_record(dice, item, rate) for key, item in value.items()}
     if isinstance(value, list):
-        return [misread_record(dice, one, rate) for one in value]
+        return [misread_record(dice, item, rate) for item in value]
     if not dice.chance(rate):
         return value
     if not isinstance(value, str):
@@ -126,5 +126,5 @@ def misread_record(dice: Dice, value: Any, rate: float) -> Any:
 
 
 def as_json(value: Any) -> str:
-    """On one line."""
+    """Return JSON on one line."""
     return json.dumps(value, ensure_ascii=False)

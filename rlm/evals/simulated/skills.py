@@ -1,4 +1,4 @@
-"""What an oracle can do: which questions it understands, what it looks for in a text, how it comes to the answer."""
+"""The skills of an oracle: the questions it recognizes, the facts it searches for, and how it derives the answer."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from . import solutions
 _KEY = r"(?P<a>[A-Z]\w+ \w+ in [A-Z]\w+)"
 _NAME = r"(?:[A-Z]\. )?[A-Z]\w+(?: &)?(?: [A-Z]\w+){1,2}"
 _A, _B = f"(?P<a>{_NAME})", f"(?P<b>{_NAME})"
-_BEGIN = r"(?m)(?:^|[.,] )"
-"""Where a name can begin a clause: trying it everywhere would take long."""
+_CLAUSE_START = r"(?m)(?:^|[.,] )"
+"""The start of a clause: matching a name anywhere would be slow."""
 
 _CODES = (
     ("code", rf"access code of the {_KEY} is (?P<b>\d+)"),
@@ -30,16 +30,16 @@ _PAYMENTS = (
     ("paid", r"(?P<b>\d+) coins were paid by the (?P<a>\w+) office"),
 )
 _RELATIONS = (
-    ("works", rf"{_BEGIN}{_A} works for {_B}"),
-    ("works", rf"{_BEGIN}{_A} has been employed by {_B}"),
-    ("works", rf"{_BEGIN}{_B} is where {_A} works"),
-    ("head", rf"{_BEGIN}{_A} is led by {_B}"),
+    ("works", rf"{_CLAUSE_START}{_A} works for {_B}"),
+    ("works", rf"{_CLAUSE_START}{_A} has been employed by {_B}"),
+    ("works", rf"{_CLAUSE_START}{_B} is where {_A} works"),
+    ("head", rf"{_CLAUSE_START}{_A} is led by {_B}"),
     ("head", rf"The head of {_A} is {_B}"),
-    ("head", rf"{_BEGIN}{_B} has been at the head of {_A}"),
-    ("born", rf"{_BEGIN}{_A} was born in {_B}"),
+    ("head", rf"{_CLAUSE_START}{_B} has been at the head of {_A}"),
+    ("born", rf"{_CLAUSE_START}{_A} was born in {_B}"),
     ("born", rf"The birthplace of {_A} is {_B}"),
-    ("born", rf"{_BEGIN}{_B} is the town in which {_A} was born"),
-    ("river", rf"{_BEGIN}{_A} lies on the river {_B}"),
+    ("born", rf"{_CLAUSE_START}{_B} is the town in which {_A} was born"),
+    ("river", rf"{_CLAUSE_START}{_A} lies on the river {_B}"),
     ("river", rf"The river {_B} flows through {_A}"),
     ("river", rf"At {_A}, a bridge crosses the river {_B}"),
 )
@@ -50,19 +50,19 @@ class Skill:
     """One kind of question."""
 
     asked: str
-    """A regular expression: the question, with what it is about as groups."""
+    """A regular expression for the question, with its parameters as groups."""
 
     looks_for: tuple[tuple[str, str], ...]
-    """Kinds of facts and the regular expressions that find them, with the groups `a` and `b`."""
+    """Kinds of facts with their regular expressions, which have the groups `a` and `b`."""
 
     solve: Callable[..., dict[str, Any]]
-    """From facts and the groups of the question to the outputs."""
+    """The function from facts and the parameters of the question to the outputs."""
 
     reads: Literal["nothing", "topics", "letter"] = "nothing"
-    """What no expression can find: somebody must read it, be it a sub model."""
+    """What no expression finds, so that a model must read it."""
 
     given: tuple[str, ...] = field(default=())
-    """What `solve` is told besides, before the groups of the question."""
+    """Parameters of `solve` before those of the question."""
 
 
 _PART = r"(?: of (user \d+|\w+ 2031))?"
@@ -125,24 +125,24 @@ SKILLS: tuple[Skill, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question that was understood."""
+    """A recognized question."""
 
     skill: Skill
     about: tuple[str, ...]
-    """What `solve` is told besides the facts."""
+    """Parameters of `solve` after the facts."""
 
     end: int
-    """Where the question ends in its text. What comes later is what there is to read."""
+    """The end of the question in its text; what follows is the text to read."""
 
     def concerns(self, subject: str) -> bool:
-        """Whether a fact about that subject matters, as far as that can be seen without reading."""
+        """Return whether a fact about a subject may matter, judged without reading it."""
         if self.skill.reads == "letter":
             return subject == self.about[0]
         return self.skill.reads == "nothing" or only(self) in subject
 
 
 def understand(text: str) -> Question | None:
-    """The question in a text, if it is one that can be answered here."""
+    """Return the question in a text, if there is a skill for it."""
     for skill in SKILLS:
         if (match := re.search(skill.asked, text)) is not None:
             return Question(skill, (*skill.given, *(group or "" for group in match.groups())), match.end())
@@ -150,7 +150,7 @@ def understand(text: str) -> Question | None:
 
 
 def only(question: Question) -> str:
-    """What the subject of a message must have in it for a question about a part of them."""
+    """Return the text that the subject of a message must contain for a question about a part of the messages."""
     if question.skill.solve not in (solutions.count, solutions.compare) or not question.about[0]:
         return ""
     part = question.about[0]
@@ -158,10 +158,10 @@ def only(question: Question) -> str:
 
 
 def find_facts(question: Question, text: str) -> solutions.Facts:
-    """What an attentive reader would find."""
-    found = [
+    """Return the facts in a text that concern the question."""
+    facts = [
         (kind, match["a"], match["b"])
         for kind, pattern in question.skill.looks_for
         for match in re.finditer(pattern, text)
     ]
-    return [fact for fact in found if question.concerns(fact[1])]
+    return [fact for fact in facts if question.concerns(fact[1])]

@@ -1,6 +1,6 @@
-"""From facts to answers. An oracle calls these functions, or writes their source into its cells: one and the same.
+"""Functions from facts to answers. An oracle calls them, or writes their source into its cells.
 
-A fact is `(kind, subject, value)`. Each function stands on its own: it uses nothing but what is built in.
+A fact is `(kind, subject, value)`. The functions use nothing but builtins.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from .hops import HOPS
 from .letters import LETTERS
 from .needles import NEEDLE, NEEDLE_KEYS, NEEDLE_VALUES
 from .pairs import PAIRS
-from .suite import LONGEST, SHORTEST, Suite
+from .suite import MAX_LENGTH, MIN_LENGTH, Suite
 from .sums import SUMS
 from .variables import VARIABLES
 
@@ -22,4 +22,4 @@ SUITES: dict[str, Suite] = {
     )
 }
 
-__all__ = ["LONGEST", "SHORTEST", "SUITES", "Suite", "SuiteFileError", "read_suite"]
+__all__ = ["MAX_LENGTH", "MIN_LENGTH", "SUITES", "Suite", "SuiteFileError", "read_suite"]

@@ -1,4 +1,4 @@
-"""Aggregation over a whole text: the most common words of a long list."""
+"""Suite `words`: aggregation over a whole text, the most common words of a long list."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections import Counter
 
 from .dice import Dice
 from .prose import exactly
-from .suite import Made, Suite
+from .suite import GeneratedTask, Suite
 
 _SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in "aeio"]
-_ASKED = (
+_QUESTION = (
     "After a note at the top, doc is a long list of made-up words, twelve a line. "
     "Which three words come most often in the list? List them, in any order."
 )
 _NOTE = 120
 
 
-def _make(dice: Dice, length: int) -> Made:
+def _make(dice: Dice, length: int) -> GeneratedTask:
     words: dict[str, None] = {}
     while len(words) < 160:
         words["".join(dice.pick(_SYLLABLES) for _ in range(dice.between(2, 4)))] = None
@@ -34,7 +34,9 @@ def _make(dice: Dice, length: int) -> Made:
     text = "\n".join(" ".join(listed[start : start + 12]) for start in range(0, len(listed), 12))
     note = "Note: " + exactly(dice, length - len(text) - 7)
     answer = sorted(word for word, _ in ranks[:3])
-    return Made(_ASKED, {"doc": f"{note}\n{text}"}, {"answer": answer}, {"counts": [count for _, count in ranks]})
+    return GeneratedTask(
+        _QUESTION, {"doc": f"{note}\n{text}"}, {"answer": answer}, {"counts": [count for _, count in ranks]}
+    )
 
 
 WORDS = Suite(

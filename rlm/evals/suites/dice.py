@@ -1,6 +1,6 @@
-"""Randomness that is the same in every process and on every version of Python.
+"""Random choices that are the same in every process and with every version of Python.
 
-Only `random()` of a generator seeded with text is promised to stay the same, so everything is made of that.
+Python guarantees this only for `random()` of a generator that is seeded with text, so all choices use that.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ T = TypeVar("T")
 
 
 class Dice:
-    """Random choices that follow from a name."""
+    """A source of random choices that is seeded with a name."""
 
     def __init__(self, *name: object) -> None:
         self.random = random.Random("/".join(map(str, name))).random
 
     def below(self, end: int) -> int:
-        """A whole number from 0 to `end - 1`."""
+        """Return an integer from 0 to `end - 1`."""
         return int(self.random() * end)
 
     def between(self, first: int, last: int) -> int:
-        """A whole number from `first` to `last`, both included."""
+        """Return an integer from `first` to `last`, both included."""
         return first + int(self.random() * (last - first + 1))
 
     def chance(self, share: float) -> bool:
-        """True in that share of cases."""
+        """Return True in this share of cases."""
         return self.random() < share
 
     def pick(self, items: Sequence[T]) -> T:
-        """One of the items."""
+        """Return one of the items."""
         return items[int(self.random() * len(items))]
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
-        """The items in another order."""
-        made = list(items)
-        for last in range(len(made) - 1, 0, -1):
+        """Return the items in random order."""
+        shuffled = list(items)
+        for last in range(len(shuffled) - 1, 0, -1):
             other = self.below(last + 1)
-            made[last], made[other] = made[other], made[last]
-        return made
+            shuffled[last], shuffled[other] = shuffled[other], shuffled[last]
+        return shuffled
 
     def some(self, items: Sequence[T], count: int) -> list[T]:
-        """That many of the items, each at most once."""
-        taken: dict[int, None] = {}
-        while len(taken) < count:
-            taken[self.below(len(items))] = None
-        return [items[index] for index in taken]
+        """Return so many of the items, each at most once."""
+        indices: dict[int, None] = {}
+        while len(indices) < count:
+            indices[self.below(len(items))] = None
+        return [items[index] for index in indices]

@@ -1,4 +1,4 @@
-"""Structured extraction: one letter among many, with names, dates, amounts and a list, said in different ways."""
+"""Suite `extract`: a nested record from one letter among many, with names, dates, amounts and a list."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 from .dice import Dice
 from .prose import exactly, sentence
-from .suite import Made, Suite
+from .suite import GeneratedTask, Suite
 from .words import FIRST, LAST, MONTH, PLACE, THING
 
 COUNTS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-"""How quantities are written: the first is one."""
+"""Quantities in words, from one."""
 
 _ORDERED = (
     "We confirm what {customer} ordered on {date}.",
@@ -32,7 +32,7 @@ _TOTAL = (
     "Please pay {total} until {due}.",
     "The sum of {total} is due on {due}.",
 )
-_ASKED = (
+_QUESTION = (
     "doc is a file of letters, each of which begins with a line 'Letter about order NUMBER'. "
     "From the letter about order {number}, take: customer (first and last name); ordered and due (the dates of the "
     "order and of the payment); total; address, with the keys street and town; and lines, a list of what was ordered, "
@@ -41,7 +41,7 @@ _ASKED = (
 )
 
 
-def _make(dice: Dice, length: int) -> Made:
+def _make(dice: Dice, length: int) -> GeneratedTask:
     numbers = iter(dice.some(range(100_000, 999_999), max(3, length // 500)))
     letters: list[tuple[int, dict[str, Any]]] = []
     texts: list[str] = []
@@ -54,7 +54,9 @@ def _make(dice: Dice, length: int) -> Made:
     text = "\n\n".join(texts)
     text = f"{text}\n\nThe rest of the file is blank. {exactly(dice, length - len(text) - 33)}"
     number, record = dice.pick(letters)
-    return Made(_ASKED.format(number=number), {"doc": text}, record, {"letters": len(letters), "order": number})
+    return GeneratedTask(
+        _QUESTION.format(number=number), {"doc": text}, record, {"letters": len(letters), "order": number}
+    )
 
 
 def _record(dice: Dice) -> dict[str, Any]:
@@ -90,8 +92,8 @@ def _letter(dice: Dice, number: int, record: dict[str, Any]) -> str:
         sentence(dice),
         sentence(dice),
     ]
-    begun = f"{ordered} It is about: {'; '.join(listed)}."
-    return "\n".join([f"Letter about order {number}", begun, " ".join(dice.shuffled(parts))])
+    opening = f"{ordered} It is about: {'; '.join(listed)}."
+    return "\n".join([f"Letter about order {number}", opening, " ".join(dice.shuffled(parts))])
 
 
 def _date(dice: Dice, iso: str) -> str:

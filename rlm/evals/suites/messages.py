@@ -1,4 +1,4 @@
-"""Messages to a shop, each about one topic that no single word gives away: `order`, `card` or `parcel` are in many."""
+"""Messages to a shop, each about one topic that no single word reveals: `order`, `card` and `parcel` are in many."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ TOPICS: dict[str, str] = {
 }
 
 _SLOTS = {**WORDS, "number": WORDS["number"][5:]}
-_SAID = {name: phrases(lines, _SLOTS) for name, lines in sections("messages").items()}
-_OPENINGS, _CLOSINGS = _SAID["opening"], _SAID["closing"]
+_SECTIONS = {name: phrases(lines, _SLOTS) for name, lines in sections("messages").items()}
+_OPENINGS, _CLOSINGS = _SECTIONS["opening"], _SECTIONS["closing"]
 
-SAYINGS: dict[str, tuple[Phrase, ...]] = {topic: _SAID[topic] for topic in TOPICS}
-"""How people write about each topic."""
+SAYINGS: dict[str, tuple[Phrase, ...]] = {topic: _SECTIONS[topic] for topic in TOPICS}
+"""Phrases about each topic."""
 
 ASIDES = (*_OPENINGS, *_CLOSINGS)
-"""What they write besides, and means nothing."""
+"""Phrases without a topic."""
 
 
 def message(dice: Dice, topic: str) -> str:
-    """A message about a topic, on one line."""
-    said = dice.pick(SAYINGS[topic]).say(dice)
-    parts = [said[0].upper() + said[1:]]
+    """Return a message about a topic, on one line."""
+    sentence = dice.pick(SAYINGS[topic]).fill(dice)
+    parts = [sentence[0].upper() + sentence[1:]]
     if dice.chance(0.4):
-        parts.insert(0, dice.pick(_OPENINGS).say(dice))
+        parts.insert(0, dice.pick(_OPENINGS).fill(dice))
     if dice.chance(0.3):
-        parts.append(dice.pick(_CLOSINGS).say(dice))
+        parts.append(dice.pick(_CLOSINGS).fill(dice))
     return " ".join(parts)

@@ -1,13 +1,13 @@
-"""Needle in a haystack: one key, one key among many, and one key with several values."""
+"""Suites `needle`, `needle-keys` and `needle-values`: a fact in a long text, one of many, and several of one key."""
 
 from __future__ import annotations
 
 from .dice import Dice
 from .prose import hide
-from .suite import Made, Suite
+from .suite import GeneratedTask, Suite
 from .words import LAST, PLACE, THING
 
-_SAID = (
+_FACTS = (
     "The access code of the {key} is {value}.",
     "For the {key}, the access code is {value}.",
     "Whoever opens the {key} needs the access code {value}.",
@@ -18,8 +18,8 @@ _ASIDE = (
     "Somebody asked for the access code of the {key}, in vain.",
     "There is a draft in which the {key} has the door number {value}.",
 )
-_ASKED = "What is the access code of the {key}? doc is a chronicle of many pages; one sentence in it says so."
-_ASKED_ALL = (
+_QUESTION = "What is the access code of the {key}? doc is a chronicle of many pages; one sentence in it says so."
+_QUESTION_ALL = (
     "The {key} has several access codes, each in a sentence of its own somewhere in doc, a chronicle of many pages. "
     "List all access codes of the {key}, in any order."
 )
@@ -32,45 +32,47 @@ def _keys(dice: Dice, count: int) -> list[str]:
     return list(names)
 
 
-def _code(dice: Dice, taken: set[int]) -> int:
-    while (code := dice.between(100_000, 999_999)) in taken:
+def _code(dice: Dice, used: set[int]) -> int:
+    while (code := dice.between(100_000, 999_999)) in used:
         pass
-    taken.add(code)
+    used.add(code)
     return code
 
 
-def _say(dice: Dice, forms: tuple[str, ...], key: str, value: int) -> str:
+def _phrase(dice: Dice, forms: tuple[str, ...], key: str, value: int) -> str:
     return dice.pick(forms).format(key=key, value=value)
 
 
-def _single(dice: Dice, length: int) -> Made:
-    return _among(dice, length, others=0)
+def _single(dice: Dice, length: int) -> GeneratedTask:
+    return _generate(dice, length, others=0)
 
 
-def _many_keys(dice: Dice, length: int) -> Made:
-    return _among(dice, length, others=max(4, min(2_000, length // 2_500)))
+def _many_keys(dice: Dice, length: int) -> GeneratedTask:
+    return _generate(dice, length, others=max(4, min(2_000, length // 2_500)))
 
 
-def _among(dice: Dice, length: int, others: int) -> Made:
+def _generate(dice: Dice, length: int, others: int) -> GeneratedTask:
     codes: set[int] = set()
     wanted, *rest = _keys(dice, 4 + others)
     value = _code(dice, codes)
-    lines = [_say(dice, _SAID, wanted, value)]
-    lines += [_say(dice, _SAID, key, _code(dice, codes)) for key in rest[3:]]
-    lines += [_say(dice, _ASIDE, key, _code(dice, codes)) for key in rest[:3]]
+    lines = [_phrase(dice, _FACTS, wanted, value)]
+    lines += [_phrase(dice, _FACTS, key, _code(dice, codes)) for key in rest[3:]]
+    lines += [_phrase(dice, _ASIDE, key, _code(dice, codes)) for key in rest[:3]]
     doc = hide(dice, dice.shuffled(lines), length)
-    return Made(_ASKED.format(key=wanted), {"doc": doc}, {"answer": value}, {"keys": 1 + others})
+    return GeneratedTask(_QUESTION.format(key=wanted), {"doc": doc}, {"answer": value}, {"keys": 1 + others})
 
 
-def _many_values(dice: Dice, length: int) -> Made:
+def _many_values(dice: Dice, length: int) -> GeneratedTask:
     codes: set[int] = set()
     wanted, *rest = _keys(dice, 7)
     values = [_code(dice, codes) for _ in range(dice.between(3, 6))]
-    lines = [_say(dice, _SAID, wanted, value) for value in values]
-    lines += [_say(dice, _SAID, key, _code(dice, codes)) for key in rest[3:]]
-    lines += [_say(dice, _ASIDE, key, _code(dice, codes)) for key in rest[:3]]
+    lines = [_phrase(dice, _FACTS, wanted, value) for value in values]
+    lines += [_phrase(dice, _FACTS, key, _code(dice, codes)) for key in rest[3:]]
+    lines += [_phrase(dice, _ASIDE, key, _code(dice, codes)) for key in rest[:3]]
     doc = hide(dice, dice.shuffled(lines), length)
-    return Made(_ASKED_ALL.format(key=wanted), {"doc": doc}, {"answer": sorted(values)}, {"values": len(values)})
+    return GeneratedTask(
+        _QUESTION_ALL.format(key=wanted), {"doc": doc}, {"answer": sorted(values)}, {"values": len(values)}
+    )
 
 
 NEEDLE = Suite(

@@ -1,4 +1,4 @@
-"""Pairs, like OOLONG-Pairs: which two users fit together, by the inferred labels of all that they wrote."""
+"""Suite `pairs`: pairs of users who fit a condition, by the inferred labels of their messages, as in OOLONG-Pairs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import combinations
 from .dice import Dice
 from .messages import TOPICS
 from .records import FORM, records, users
-from .suite import Made, Suite
+from .suite import GeneratedTask, Suite
 
 _BOTH = "each of the two users has at least one message about {a} and at least one about {b}"
 _APART = (
@@ -16,24 +16,30 @@ _APART = (
 )
 
 
-def _make(dice: Dice, length: int) -> Made:
+def _make(dice: Dice, length: int) -> GeneratedTask:
     people = users(dice, max(8, min(40, 6 + length // 6_000)))
     topics = list(TOPICS)
     doc, all_records = records(dice, length, {user: dice.some(topics, dice.between(2, 3)) for user in people})
-    wrote = {user: {one.topic for one in all_records if one.user == user} for user in people}
+    topics_of = {user: {record.topic for record in all_records if record.user == user} for user in people}
     for _ in range(50):
         (a, b), both = dice.some(topics, 2), dice.chance(0.5)
-        found = [sorted(pair) for pair in combinations(people, 2) if _fit(wrote[pair[0]], wrote[pair[1]], a, b, both)]
-        if found:
+        pairs = [
+            sorted(pair)
+            for pair in combinations(people, 2)
+            if _fits(topics_of[pair[0]], topics_of[pair[1]], a, b, both)
+        ]
+        if pairs:
             break
-    asked = (
+    question = (
         f"{FORM}\nList all pairs of users such that {(_BOTH if both else _APART).format(a=a, b=b)}. "
         "A pair is a list of two user numbers, the smaller one first; each pair is listed once."
     )
-    return Made(asked, {"doc": doc}, {"answer": sorted(found)}, {"records": len(all_records), "users": len(people)})
+    return GeneratedTask(
+        question, {"doc": doc}, {"answer": sorted(pairs)}, {"records": len(all_records), "users": len(people)}
+    )
 
 
-def _fit(first: set[str], second: set[str], a: str, b: str, both: bool) -> bool:
+def _fits(first: set[str], second: set[str], a: str, b: str, both: bool) -> bool:
     if both:
         return {a, b} <= first and {a, b} <= second
     only = [topics & {a, b} for topics in (first, second)]

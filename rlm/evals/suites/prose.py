@@ -1,4 +1,4 @@
-"""Filler: paragraphs of a local chronicle in which hardly a sentence comes twice, and texts of an exact length."""
+"""Filler text: paragraphs of a chronicle, hardly ever with the same sentence twice, and texts of an exact length."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ _SENTENCES = phrases(sections("prose")["sentences"], WORDS)
 
 
 def sentence(dice: Dice) -> str:
-    """One sentence that means nothing to any question."""
-    said = dice.pick(_SENTENCES).say(dice)
-    return said[0].upper() + said[1:]
+    """Return a sentence that is irrelevant to every question."""
+    text = dice.pick(_SENTENCES).fill(dice)
+    return text[0].upper() + text[1:]
 
 
 def paragraphs(dice: Dice, chars: int) -> list[str]:
-    """Paragraphs of together about so many characters: no more, and less by at most one sentence."""
-    made: list[str] = []
+    """Return paragraphs of together so many characters at most, and fewer by at most one sentence."""
+    result: list[str] = []
     size = 0
     while size < chars:
         lines: list[str] = []
         for _ in range(dice.between(2, 6)):
-            said = sentence(dice)
-            if size + len(said) + 1 > chars:
+            text = sentence(dice)
+            if size + len(text) + 1 > chars:
                 size = chars
                 break
-            lines.append(said)
-            size += len(said) + 1
+            lines.append(text)
+            size += len(text) + 1
         if lines:
-            made.append(" ".join(lines))
+            result.append(" ".join(lines))
             size += 1
-    return made
+    return result
 
 
 def exactly(dice: Dice, chars: int) -> str:
-    """Prose of almost exactly that many characters: the last sentence is cut at a word."""
+    """Return prose of almost exactly so many characters; the last sentence is cut at a word."""
     if chars < 2:
         return ""
     text = " ".join(paragraphs(dice, chars))
@@ -47,26 +47,26 @@ def exactly(dice: Dice, chars: int) -> str:
 
 
 def hide(dice: Dice, lines: Sequence[str], chars: int, *, apart: bool = False) -> str:
-    """A text of so many characters in which the lines stand at random places, in their order.
+    """Return a text of so many characters that contains the lines at random positions, in order.
 
-    They are sentences inside of paragraphs, or, if `apart`, lines of their own.
+    They are sentences within paragraphs or, if `apart`, lines of their own.
     """
     room = chars - sum(len(line) + 1 for line in lines)
     filler = paragraphs(dice, max(0, room))
     slots = sorted(dice.below(len(filler) + 1) for _ in lines)
-    made: list[str] = []
-    taken = 0
+    result: list[str] = []
+    used = 0
     for index, paragraph in enumerate([*filler, ""]):
         here = []
-        while taken < len(lines) and slots[taken] == index:
-            here.append(lines[taken])
-            taken += 1
+        while used < len(lines) and slots[used] == index:
+            here.append(lines[used])
+            used += 1
         if apart or not paragraph:
-            made += here
+            result += here
         elif here:
             first, stop, rest = paragraph.partition(". ")
             paragraph = " ".join([first + stop.strip(), *here, rest]) if rest else " ".join([paragraph, *here])
         if paragraph:
-            made.append(paragraph)
-    text = "\n".join(made)
+            result.append(paragraph)
+    text = "\n".join(result)
     return f"{text}\n{exactly(dice, chars - len(text) - 1)}" if len(text) + 2 < chars else text

@@ -1,4 +1,4 @@
-"""Records of messages whose topic is not written: what the suites that are like OOLONG have in common."""
+"""Records of messages whose topic must be inferred, for the suites like OOLONG."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ FORM = (
     "'date | user number | text'. Each message is about exactly one of these topics, which is not written in it "
     "but follows from what it says:\n" + "\n".join(f"- {topic}: {about}" for topic, about in TOPICS.items())
 )
-"""What is said about `doc` in the instructions."""
+"""The description of `doc` in the instructions."""
 
-_NOTE = 160
-"""Characters of the note at the top, at least; it makes up for lines that do not fit a length exactly."""
+_MIN_NOTE = 160
+"""The minimum length of the note at the top, which fills the text up to its exact length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One message and what it is about."""
+    """A message and its topic."""
 
     date: str
     user: int
@@ -30,18 +30,18 @@ class Record:
     text: str
 
     def line(self) -> str:
-        """As it stands in the export: without the topic."""
+        """Return the line of the export, without the topic."""
         return f"{self.date} | user {self.user} | {self.text}"
 
 
 def records(dice: Dice, length: int, topics_of: Mapping[int, Sequence[str]]) -> tuple[str, list[Record]]:
-    """An export of about so many characters, in order of dates, and its records.
+    """Return an export of about so many characters, in order of dates, and its records.
 
-    `topics_of` has the users, and for each the topics that they write about; one that is named more often is likelier.
+    `topics_of` gives the topics of each user; a topic that is listed several times is more likely.
     """
     users = list(topics_of)
-    made: list[Record] = []
-    room = length - _NOTE
+    unsorted: list[Record] = []
+    room = length - _MIN_NOTE
     while True:
         user = dice.pick(users)
         topic = dice.pick(topics_of[user])
@@ -49,23 +49,23 @@ def records(dice: Dice, length: int, topics_of: Mapping[int, Sequence[str]]) -> 
         room -= len(record.text) + len(str(user)) + 22  # the date, the bars, the line's end
         if room < 0:
             break
-        made.append(record)
-    days = sorted(dice.below(360) for _ in made)
-    made = [
-        Record(f"2031-{day // 30 + 1:02d}-{day % 30 % 28 + 1:02d}", one.user, one.topic, one.text)
-        for day, one in zip(days, made, strict=True)
+        unsorted.append(record)
+    days = sorted(dice.below(360) for _ in unsorted)
+    result = [
+        Record(f"2031-{day // 30 + 1:02d}-{day % 30 % 28 + 1:02d}", record.user, record.topic, record.text)
+        for day, record in zip(days, unsorted, strict=True)
     ]
-    lines = [one.line() for one in made]
+    lines = [record.line() for record in result]
     size = sum(len(line) + 1 for line in lines)
     note = "Note of the archivist: " + exactly(dice, length - size - 23)
-    return "\n".join([note, *lines]), made
+    return "\n".join([note, *lines]), result
 
 
 def users(dice: Dice, count: int) -> list[int]:
-    """Numbers of users."""
+    """Return the numbers of so many users."""
     return dice.some(range(10_000, 99_999), count)
 
 
-def leaning(dice: Dice) -> list[str]:
-    """All topics, some of them more often than others."""
+def weighted_topics(dice: Dice) -> list[str]:
+    """Return all topics, some of them several times."""
     return [topic for topic in TOPICS for _ in range(dice.between(1, 6))]

@@ -1,4 +1,4 @@
-"""Suite: a generator of samples with a name."""
+"""`Suite`: a named generator of samples."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from ..sample import Sample
 from .dice import Dice
 
-SHORTEST, LONGEST = 4_000, 10_000_000
+MIN_LENGTH, MAX_LENGTH = 4_000, 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """What a generator makes of a text's length; `Suite` adds what all samples have."""
+class GeneratedTask:
+    """The parts of a sample that a suite generates for a length."""
 
     instructions: str
     inputs: dict[str, Any]
@@ -24,35 +24,35 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Samples of one kind, made from a seed: the same seed, length and index always make the same sample."""
+    """Samples of one kind. The same seed, length and index always generate the same sample."""
 
     name: str
     about: str
-    """One line: what it tests."""
+    """What the suite tests, in one line."""
 
     signature: str
     scoring: dict[str, str]
-    make: Callable[[Dice, int], Made]
+    make: Callable[[Dice, int], GeneratedTask]
 
     def generate(self, seed: int, length: int, count: int) -> Iterator[Sample]:
-        """That many samples of about `length` characters. Raises `ValueError` for a length that cannot be made."""
-        if not SHORTEST <= length <= LONGEST:
-            raise ValueError(f"suite {self.name}: length {length:,} is not between {SHORTEST:,} and {LONGEST:,}")
+        """Yield so many samples of about `length` characters. Raises `ValueError` for an unsupported length."""
+        if not MIN_LENGTH <= length <= MAX_LENGTH:
+            raise ValueError(f"suite {self.name}: length {length:,} is not between {MIN_LENGTH:,} and {MAX_LENGTH:,}")
         for index in range(count):
-            made = self.make(Dice(self.name, seed, length, index), length)
+            task = self.make(Dice(self.name, seed, length, index), length)
             yield Sample(
                 self.id_of(seed, length, index),
                 self.name,
                 length,
                 seed,
                 self.signature,
-                made.instructions,
-                made.inputs,
-                made.expected,
+                task.instructions,
+                task.inputs,
+                task.expected,
                 dict(self.scoring),
-                made.meta,
+                task.meta,
             )
 
     def id_of(self, seed: int, length: int, index: int) -> str:
-        """The id of a sample, without making it."""
+        """Return the id of a sample, without generating it."""
         return f"{self.name}-{length}-{seed}-{index}"

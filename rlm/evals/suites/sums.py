@@ -1,4 +1,4 @@
-"""Aggregation by groups: who paid most in all, and how much, from payments that a chronicle mentions."""
+"""Suite `sums`: aggregation by group, the office that paid most, from payments that a chronicle mentions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 
 from .dice import Dice
 from .prose import hide
-from .suite import Made, Suite
+from .suite import GeneratedTask, Suite
 from .words import FIRST, LAST, PLACE, THING
 
 _PAID = (
@@ -20,14 +20,14 @@ _NOT_PAID = (
     "{name} had asked the {office} office for {amount} coins and got nothing.",
     "The {office} office expects {amount} coins from {name} next year.",
 )
-_ASKED = (
+_QUESTION = (
     "doc is a chronicle of many pages. Some of its sentences tell of coins that an office (named after its town) paid. "
     "Add up what each office really paid; money that was only asked for, refused or expected does not count. "
     "Which office paid the most in all, and how many coins was that? Give the office by the name of its town."
 )
 
 
-def _make(dice: Dice, length: int) -> Made:
+def _make(dice: Dice, length: int) -> GeneratedTask:
     offices = dice.some(PLACE, 6)
     totals: Counter[str] = Counter()
     lines: list[str] = []
@@ -50,7 +50,7 @@ def _make(dice: Dice, length: int) -> Made:
         totals[ranks[0][0]] += 7
     (office, total), *_ = totals.most_common(1)
     doc = hide(dice, lines, length)
-    return Made(_ASKED, {"doc": doc}, {"office": office, "total": total}, {"sentences": len(lines)})
+    return GeneratedTask(_QUESTION, {"doc": doc}, {"office": office, "total": total}, {"sentences": len(lines)})
 
 
 SUMS = Suite(

@@ -106,9 +106,9 @@ async def test_a_prompt_that_is_longer_than_its_window_is_refused() -> None:
 
 async def test_it_errs_the_more_the_longer_the_prompt_is() -> None:
     settings = Oracle(error=0.02, doubling=4_000, window=1_000_000)
-    assert settings.misreads(0) == 0.02
-    assert settings.misreads(8_000) == pytest.approx(0.06)
-    assert Oracle(error=0.5).misreads(10**9) == 0.9
+    assert settings.misreading_rate(0) == 0.02
+    assert settings.misreading_rate(8_000) == pytest.approx(0.06)
+    assert Oracle(error=0.5).misreading_rate(10**9) == 0.9
     short = [await direct(sample, settings) for sample in SUITES["sums"].generate(2, 4_000, 12)]
     long = [await direct(sample, settings) for sample in SUITES["sums"].generate(2, 100_000, 12)]
     assert sum(long) < sum(short) < 12
