@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..json_values import Path, preview
+from ..text import shorten
 
 TYPE_WORDS = {
     "object": "an object",
@@ -110,7 +111,7 @@ def expected(node: Any, part: Part, depth: int = 0, known: dict[tuple[int, int],
     if key not in known:
         known[key] = "a value"
         words = _expected(node, part, depth, known)
-        known[key] = words if len(words) <= _MAX_WORDS else f"{words[:_MAX_WORDS]}..."
+        known[key] = shorten(words, _MAX_WORDS)
     return known[key]
 
 
