@@ -4,7 +4,8 @@ In the order of a run: `RunStarted`; for each iteration `IterationStarted`, `Mod
 `ModelFailed`), `CellStarted`, `CallStarted` and `CallEnded` for each host call, `CellEnded`, `VariablesChanged`,
 `HistoryAppended`, `BudgetUsed`; then, where a limit was reached, `TriggerFired`, and for each attempt `ModelAsked`,
 `ModelAnswered` and `ExtractionAttempted`; `TiersUsed`, where there were typed questions; `RunEnded`. In between:
-`ConversationCompacted`, `ReplayDiffered`, `RunInterrupted`. A child run has events of its own, under its own run id.
+`ModelWaiting` for each wait for a provider, `ConversationCompacted`, `ReplayDiffered`, `RunInterrupted`. A child run
+has events of its own, under its own run id.
 
 A run with plans emits `PlansCompared`, `PlanSelected`, `PlanRejected`, `PlanEscalated`, `OperatorAwaited`,
 `EscalationAnswered` and `PlanAnswered`; the runs of its plans are its children.
@@ -215,6 +216,22 @@ class ModelAsked(BaseEvent):
         """As `BaseEvent.data`; `retained` is recorded as `kept`."""
         data = _recorded(self)
         return {"kept" if name == "retained" else name: value for name, value in data.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWaiting(BaseEvent):
+    """A model call waits for the provider: for a rate limit, or to retry a request that failed."""
+
+    kind = "model_waiting"
+
+    id: int | None
+    """Number of the model call; None for a call that an adapter makes."""
+
+    role: str
+    model: str
+    reason: str
+    seconds: float
+    """How long the wait is expected to take. It does not count as time of the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -616,6 +633,7 @@ Event: TypeAlias = (
     | RunInterrupted
     | IterationStarted
     | ModelAsked
+    | ModelWaiting
     | ModelAnswered
     | ModelFailed
     | CellStarted

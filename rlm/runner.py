@@ -113,7 +113,7 @@ def make_model(spec: ModelSpec, role: str, had: int = 0) -> Any:
     import dspy
 
     # Where answers are kept by us, or are not to be kept, dspy keeps them only if the task says so.
-    own_cache = {"cache": False} if policy.in_use() else {}
+    own_cache = {"cache": False} if policy.is_active() else {}
     lm = dspy.LM(spec.model, **own_cache | spec.lm_options())
     lm.profile = ModelProfile(rate_limit=spec.limit, key_env=spec.api_key_env)
     return lm

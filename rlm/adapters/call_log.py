@@ -18,7 +18,7 @@ from typing import Any
 from ..dspy_bridge import RecordedCall, collect_calls
 from ..models.client import Answer, ModelError, ask
 from ..models.errors import describe, read_fault
-from ..models.middleware import paced
+from ..models.middleware import with_middleware
 from ..models.requests import config_for, request_for
 from .registry import profile_of_adapter
 
@@ -259,7 +259,7 @@ async def call_adapter(
         if next(calls):  # `recording` announces the first one
             announce(step, lm)
 
-    limited = paced(lm, None if profile_of_adapter(adapter).records_calls else before)
+    limited = with_middleware(lm, None if profile_of_adapter(adapter).records_calls else before)
     try:
         with recording(step, lm, record, by=adapter):
             return dict((await adapter.acall(limited, dict(options), signature, [], inputs))[0])

@@ -189,6 +189,6 @@ def default_output(files: Sequence[Path], rows: Rows | None = None) -> Path:
 
 
 def _traffic(cache: Mode) -> dict[str, Any]:
-    from ..models.policy import pace_path
+    from ..models.policy import rate_limit_folder
 
-    return {"pace": str(pace_path()), "cache_mode": cache}
+    return {"rate_limit_folder": str(rate_limit_folder()), "cache_mode": cache}

@@ -116,9 +116,9 @@ def cached(mode: Any) -> Iterator[None]:
     if mode is None:
         yield
         return
-    from ..models.policy import Traffic, pace_path, using
+    from ..models.policy import RequestPolicy, rate_limit_folder, using
 
-    with using(Traffic(pace=str(pace_path()), cache_mode=mode)):
+    with using(RequestPolicy(rate_limit_folder=str(rate_limit_folder()), cache_mode=mode)):
         yield
 
 

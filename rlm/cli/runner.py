@@ -33,6 +33,10 @@ _ENVIRONMENT = {
 }
 
 
+# Causes that a later attempt may avoid: the provider was busy or could not be reached.
+_TEMPORARY = {"model:rate", "model:server", "model:timeout", "model:transport"}
+
+
 def run_and_show(task: Task, output: Any, options: Mapping[str, Any], past: RecordedRun | None = None) -> int:
     """Run a task with the options of `ending_options` and return the exit code. The ending goes to `output`."""
     from . import preflight
@@ -52,6 +56,8 @@ def run_and_show(task: Task, output: Any, options: Mapping[str, Any], past: Reco
     if interrupted:
         click.echo(_how_to_resume(result, str(task.path)), err=True)
         return exit_codes.INTERRUPTED
+    if advice := _retry_advice(result):
+        click.echo(advice, err=True)
     return _exit_code(result, options["strict"])
 
 
@@ -131,6 +137,19 @@ def _exit_code(result: ExecutionResult[Any], strict: bool) -> int:
     if isinstance(result, Failed) or (strict and isinstance(result, Extracted)):
         return exit_codes.NO_ANSWER
     return exit_codes.ANSWERED
+
+
+def _retry_advice(result: ExecutionResult[Any]) -> str | None:
+    """Return how to continue a run that failed because of its provider; None for any other."""
+    from ..events import ignore
+    from ..results import Failed
+    from ..traces.default_writer import default_observer
+
+    if not isinstance(result, Failed) or str(result.cause) not in _TEMPORARY:
+        return None
+    if not result.run_id or not result.history or default_observer() is ignore:
+        return None
+    return f"To continue when the model can be reached: rlm resume {result.run_id}"
 
 
 def _how_to_resume(result: ExecutionResult[Any], task_file: str) -> str:

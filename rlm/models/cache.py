@@ -1,8 +1,8 @@
-"""Answers of models on disk, by what was asked: a question that was answered once need not be paid for again.
+"""The response cache: responses of models on disk, by a hash of the request.
 
-Only a hash of the question is kept, and no key in any form. Where one run asks the same question several times, each
-time has an answer of its own, so that samples stay samples. Models that run in this process are not kept: they cost
-nothing, and what they answer may hang on more than the question.
+The file has hashes of requests, and keys in no form. Where a run makes the same request several times, each occurrence
+has a response of its own, so that samples stay samples. Responses of models in this process are not cached: they cost
+nothing, and may depend on more than the request.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Mode = Literal["off", "read", "read-write"]
 MODES: tuple[str, ...] = get_args(Mode)
 
 _FORMAT = 1
-# How a call is made; nothing that changes what is answered.
-_NOT_ASKED = CLIENT | {"cache", "num_retries", "prompt_cache", "prompt_cache_key", "prompt_cache_retention"}
-# As `budgets.Remaining` says it. Iterations and calls that are left stay: they count the same each time.
+# Settings of the call that do not change the response.
+_NOT_IN_HASH = CLIENT | {"cache", "num_retries", "prompt_cache", "prompt_cache_key", "prompt_cache_retention"}
+# The text of `budgets.Remaining`. Iterations and calls stay: they are the same in each run.
 _LEFT = re.compile(r"(\d+ LLM calls)(?:, \d+ seconds)?(?:, [\d,]+ tokens)?(?:, \$[\d.]+)? left")
 _BUSY_S = 20.0
 _BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -44,62 +44,64 @@ CREATE TABLE IF NOT EXISTS answers (
 """
 
 _logger = logging.getLogger("rlm")
-_asked: contextvars.ContextVar[Counter[bytes] | None] = contextvars.ContextVar("rlm_answers_asked", default=None)
+_occurrences: contextvars.ContextVar[Counter[bytes] | None] = contextvars.ContextVar(
+    "rlm_cache_occurrences", default=None
+)
 T = TypeVar("T")
 
 
 @contextlib.contextmanager
-def one_run() -> Iterator[None]:
-    """Count what is asked inside the block as one run; in a block inside it, the counting goes on."""
-    if _asked.get() is not None:
+def run_scope() -> Iterator[None]:
+    """Count equal requests inside the block as occurrences of one run. Nested blocks continue the outer count."""
+    if _occurrences.get() is not None:
         yield
         return
-    token = _asked.set(Counter())
+    token = _occurrences.set(Counter())
     try:
         yield
     finally:
-        _asked.reset(token)
+        _occurrences.reset(token)
 
 
-def question_of(lm: Any, turns: Sequence[tuple[str, str]], system: str | None, options: Mapping[str, Any]) -> bytes:
-    """A hash of all that an answer hangs on: the model and where it is, what it is told, and its settings."""
+def request_hash(lm: Any, turns: Sequence[tuple[str, str]], system: str | None, options: Mapping[str, Any]) -> bytes:
+    """Return a hash of everything that a response depends on: model, address, messages and settings."""
     given = {**(getattr(lm, "kwargs", None) or {}), **options}
-    settings = {name: value for name, value in given.items() if name not in _NOT_ASKED and value is not None}
+    settings = {name: value for name, value in given.items() if name not in _NOT_IN_HASH and value is not None}
     parts = urlsplit(str(given.get("api_base") or given.get("base_url") or ""))
     where = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     kind = getattr(lm, "model_type", None)
-    told = [(role, timeless(text)) for role, text in turns]
-    asked = [_FORMAT, str(lm.model), kind, where, timeless(system or ""), told, settings]
-    return hashlib.sha256(json.dumps(asked, sort_keys=True, default=_plain).encode()).digest()
+    messages = [(role, without_remaining_budget(text)) for role, text in turns]
+    content = [_FORMAT, str(lm.model), kind, where, without_remaining_budget(system or ""), messages, settings]
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=_plain).encode()).digest()
 
 
-def timeless(text: str) -> str:
-    """A text without how much time, tokens and money are left: they differ each time, and the question is the same."""
+def without_remaining_budget(text: str) -> str:
+    """Remove the time, tokens and money that are left of a budget, which differ from run to run."""
     return _LEFT.sub(r"\1 left", text)
 
 
-def next_number(question: bytes) -> int:
-    """How often this run has asked this question before; outside of a run each time is the first."""
-    asked = _asked.get()
-    if asked is None:
+def next_occurrence(key: bytes) -> int:
+    """Count a request, and return how often this run made it before; 0 outside of a run."""
+    counts = _occurrences.get()
+    if counts is None:
         return 0
-    asked[question] += 1
-    return asked[question] - 1
+    counts[key] += 1
+    return counts[key] - 1
 
 
-def not_answered(question: bytes) -> None:
-    """The question failed: the next time is this time again."""
-    asked = _asked.get()
-    if asked is not None and asked[question] > 0:
-        asked[question] -= 1
+def forget_occurrence(key: bytes) -> None:
+    """Do not count a request that failed."""
+    counts = _occurrences.get()
+    if counts is not None and counts[key] > 0:
+        counts[key] -= 1
 
 
-class AnswerCache:
-    """Answers in a SQLite file that any number of processes read and write. What goes wrong with it stops nothing."""
+class ResponseCache:
+    """Responses in a SQLite file, for any number of processes. Calls continue without it when it fails."""
 
     def __init__(self, path: str | Path, mode: Mode) -> None:
         if mode not in MODES:
-            raise ValueError(f"a cache is {', '.join(MODES)}; not {mode!r}")
+            raise ValueError(f"the cache mode is one of {', '.join(MODES)}, not {mode!r}")
         self.path, self.mode = Path(path), mode
         self._locks = {"reading": threading.Lock(), "writing": threading.Lock()}
         self._connections: dict[str, sqlite3.Connection] = {}
@@ -107,33 +109,33 @@ class AnswerCache:
         self._process = os.getpid()
         self._complained = False
 
-    def find(self, question: bytes, number: int) -> dict[str, Any] | None:
-        """The answer on disk, if there is one."""
+    def get(self, key: bytes, occurrence: int) -> dict[str, Any] | None:
+        """Return the cached response, if there is one."""
         if self.mode == "off" or (self.mode == "read" and not self.path.exists()):
             return None
 
         def read(connection: sqlite3.Connection) -> Any:
             query = "SELECT answer FROM answers WHERE question = ? AND number = ?"
-            return connection.execute(query, (question, number)).fetchone()
+            return connection.execute(query, (key, occurrence)).fetchone()
 
-        row = self._guarded("reading", read)
+        row = self._try("reading", read)
         try:
-            found = json.loads(row[0]) if row is not None else None
+            response = json.loads(row[0]) if row is not None else None
         except ValueError:
             return None
-        return found if isinstance(found, dict) and isinstance(found.get("text"), str) else None
+        return response if isinstance(response, dict) and isinstance(response.get("text"), str) else None
 
-    def keep(self, question: bytes, number: int, answer: Mapping[str, Any]) -> None:
-        """Put an answer on disk. May wait for other processes: not for an event loop."""
+    def put(self, key: bytes, occurrence: int, response: Mapping[str, Any]) -> None:
+        """Store a response. Blocks while other processes write: call it in a thread."""
         if self.mode != "read-write":
             return
-        row = (question, number, json.dumps(answer, ensure_ascii=True), time.time())
+        row = (key, occurrence, json.dumps(response, ensure_ascii=True), time.time())
 
         def write(connection: sqlite3.Connection) -> None:
             with connection:
                 connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", row)
 
-        self._guarded("writing", write)
+        self._try("writing", write)
 
     def close(self) -> None:
         """Close the file."""
@@ -141,8 +143,8 @@ class AnswerCache:
             with self._locks[purpose]:
                 self._close(purpose)
 
-    def _guarded(self, purpose: str, work: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Do it; once more with a new file if this one is broken; give up on it, in words, if that does not help."""
+    def _try(self, purpose: str, work: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Run an operation, a second time with a new file if this one is damaged. Warn once if it fails."""
         for attempt in (1, 2):
             try:
                 with self._locks[purpose]:
@@ -152,18 +154,20 @@ class AnswerCache:
                     self._set_aside(error)
                 elif not self._complained:
                     self._complained = True
-                    _logger.warning("%s: %s answers does not work, going on without: %s", self.path, purpose, error)
+                    _logger.warning(
+                        "%s: %s the response cache failed, continuing without it: %s", self.path, purpose, error
+                    )
                     return None
                 else:
                     return None
         return None
 
     def _connection(self, purpose: str) -> sqlite3.Connection:
-        """One connection each for reading and for writing: who reads does not wait for who writes."""
-        if self._process != os.getpid():  # forked: what was opened belongs to the parent
+        """Return the connection for reading or for writing: readers do not wait for writers."""
+        if self._process != os.getpid():  # after a fork, the connections belong to the parent
             self._connections, self._process = {}, os.getpid()
         if purpose not in self._connections:
-            self._connections[purpose] = self._opened()
+            self._connections[purpose] = self._open()
         return self._connections[purpose]
 
     def _close(self, purpose: str) -> None:
@@ -171,7 +175,7 @@ class AnswerCache:
         if connection is not None:
             connection.close()
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection:
         if self.mode == "read":
             self._inode = os.stat(self.path).st_ino
             where = f"{self.path.absolute().as_uri()}?mode=ro"
@@ -190,7 +194,7 @@ class AnswerCache:
         return connection
 
     def _set_aside(self, error: Exception) -> None:
-        """Move a file that cannot be read out of the way, unless another process has done it."""
+        """Rename a damaged file, unless another process has done so."""
         self.close()
         with FileLock(Path(f"{self.path}.lock")):
             if not self.path.exists() or os.stat(self.path).st_ino != self._inode:
@@ -200,10 +204,10 @@ class AnswerCache:
                 with contextlib.suppress(FileNotFoundError):
                     os.replace(f"{self.path}{suffix}", f"{aside}{suffix}")
             os.replace(self.path, aside)
-        _logger.warning("%s cannot be read (%s): it was moved to %s, and a new one is begun", self.path, error, aside)
+        _logger.warning("%s is damaged (%s): it was renamed to %s, and a new one is created", self.path, error, aside)
 
 
 def _plain(value: Any) -> Any:
-    """A setting that JSON does not know: a type by its schema, anything else by its looks."""
+    """Encode a setting that is not JSON: a type by its schema, anything else by its `repr`."""
     schema = getattr(value, "model_json_schema", None)
     return schema() if callable(schema) else repr(value)

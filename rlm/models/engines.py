@@ -15,7 +15,7 @@ from .response import ModelResponse
 
 
 def engine_of(lm: Any) -> Any:
-    """The asynchronous engine of a model, if it is ours and dspy has nothing to do in this call."""
+    """Return the asynchronous engine of a model in this process; None if dspy takes part in its calls."""
     engine = profile_of(lm).engine
     return None if engine is None or lm.cache or is_observed(lm) else engine
 
@@ -23,7 +23,7 @@ def engine_of(lm: Any) -> Any:
 async def ask_engine(
     engine: Any, lm: Any, turns: Sequence[tuple[str, str]], system: str | None, options: Mapping[str, Any]
 ) -> ModelResponse:
-    """One answer, kept in the histories and the usage tracker, as dspy does it."""
+    """Make one attempt, and record it in dspy's histories and usage tracker."""
     request = request_for(lm.model, turns, system, config_for({**lm.kwargs, **options}))
     reply = ModelResponse.of(await engine.complete(request), None)
     asked = [("system", system), *turns] if system is not None else turns

@@ -1,6 +1,6 @@
-"""What went wrong when a model was asked: in one word, in the words of whoever said so, and what to do about it.
+"""Classification and description of failed model calls: the kind of a failure, its message, and what to do about it.
 
-Reads the errors of dspy, of the lm15 inside it, and of our own transport, by name: so nothing here imports dspy.
+The errors of dspy, of `dspy.lm15` and of the direct client are recognized by name, so nothing here imports dspy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .direct.http1 import InvalidResponse
 from .profile import profile_of
 from .providers import KEY_VARIABLES, provider_of
 
-# dspy's errors and those of lm15, which they are made from.
+# dspy's errors, and those of lm15 that they are created from.
 _KINDS = {
     **dict.fromkeys(("ContextWindowExceededError", "ContextLengthError"), "context"),
     **dict.fromkeys(("LMAuthError", "AuthError", "LMNotConfiguredError", "NotConfiguredError"), "key"),
@@ -34,12 +34,12 @@ _KINDS = {
     "Refused": "refused",
 }
 _PASSING = frozenset({"rate", "timeout", "transport", "server"})
-# Servers that give no code: vLLM, llama.cpp, Ollama and others say it in words.
+# Servers without error codes: vLLM, llama.cpp, Ollama and others.
 _CONTEXT = re.compile(
     r"context.{0,20}(length|window|size)|(too many|maximum|exceed\w*).{0,40}tokens|prompt is too long", re.IGNORECASE
 )
 _NO_PROVIDER = "LLM Provider NOT provided"
-"""What dspy is told of a name without a provider before it."""
+"""dspy's message for a model name without a provider."""
 _FILTER = re.compile(r"content[ _](filter|policy|management)", re.IGNORECASE)
 
 _WHAT = {
@@ -55,60 +55,69 @@ _WHAT = {
     "unknown": "the call did not succeed",
 }
 _ADVICE = {
-    "billing": "See to the account with the provider.",
-    "rate": "Ask fewer at once, or allow more attempts: num_retries on the model.",
+    "billing": "Check the account with the provider.",
+    "rate": "Make fewer requests at once, or allow more attempts: num_retries on the model.",
     "timeout": "Is the server overloaded? A longer wait can be set on the model: timeout, in seconds.",
     "transport": "Is the server running at this address?",
     "server": "Try again later; see the server's log.",
     "context": "Send less at once, or choose a model that reads more.",
     "model": "Check the model's name, which has its provider before it, as in openai/gpt-5-mini, and api_base.",
-    "refused": "Say it differently, or choose another model.",
+    "refused": "Rephrase the request, or choose another model.",
     "unknown": "Check the settings of the model.",
 }
 
 
 class Refused(Exception):
-    """The model answered, and a filter kept the answer back."""
+    """A content filter withheld the answer of the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What went wrong with one attempt."""
+    """The failure of one attempt."""
 
     kind: str
-    said: str
+    detail: str
+    """The message of the error."""
+
     passing: bool
-    """Whether it may go better the next time."""
+    """Whether another attempt may succeed."""
 
     retry_after: float | None = None
-    """How many seconds the server asked to wait."""
+    """How many seconds the server asks to wait."""
 
     status: int | None = None
-    """The HTTP status, if it was the server who said so."""
+    """The HTTP status, if the server reported the failure."""
 
     env_keys: tuple[str, ...] = ()
     """Environment variables that could hold the key."""
 
+    @property
+    def summary(self) -> str:
+        """The failure in a few words."""
+        return _WHAT[self.kind]
+
 
 def read_fault(error: Exception) -> Fault:
-    """What an error means."""
+    """Classify an error."""
     kind, passing = _kind(error)
     # What follows an empty line is advice for users of another library.
-    said = str(getattr(error, "message", None) or error).partition("\n\n")[0].strip()
+    detail = str(getattr(error, "message", None) or error).partition("\n\n")[0].strip()
     if kind == "unknown" and not hasattr(error, "status"):
-        said = f"{type(error).__name__}: {said}"
+        detail = f"{type(error).__name__}: {detail}"
     status = getattr(error, "status", None)
     env_keys = tuple(getattr(error, "env_keys", None) or ())
-    return Fault(kind, said, passing, _seconds(error), status if isinstance(status, int) else None, env_keys)
+    return Fault(kind, detail, passing, _seconds(error), status if isinstance(status, int) else None, env_keys)
 
 
 def _kind(error: Exception) -> tuple[str, bool]:
-    names = [one.__name__ for one in type(error).__mro__]
+    names = [kind.__name__ for kind in type(error).__mro__]
     name = next((name for name in names if name in _KINDS), "")
     kind = _KINDS.get(name, "unknown")
     status = getattr(error, "status", None)
     words = f"{getattr(error, 'provider_code', None) or ''} {getattr(error, 'message', None) or error}"
-    if kind == "transport" and any(type(one).__name__.endswith(("Timeout", "TimeoutError")) for one in _causes(error)):
+    if kind == "transport" and any(
+        type(cause).__name__.endswith(("Timeout", "TimeoutError")) for cause in _causes(error)
+    ):
         kind = "timeout"
     elif "InvalidRequestError" in name or status == 413:
         if status == 413 or _CONTEXT.search(words):
@@ -117,9 +126,9 @@ def _kind(error: Exception) -> tuple[str, bool]:
             kind = "refused"
         elif status == 404 or _NO_PROVIDER in words:
             kind = "model"
-    # What can be read but means nothing will not mean more the next time, and a certificate does not change.
+    # A malformed response and a rejected certificate are the same at the next attempt.
     lasting = name in ("LMProviderError", "ProviderError", "InvalidCompletion") or any(
-        isinstance(one, InvalidResponse | ssl.SSLCertVerificationError) for one in _causes(error)
+        isinstance(cause, InvalidResponse | ssl.SSLCertVerificationError) for cause in _causes(error)
     )
     return kind, kind in _PASSING and not lasting
 
@@ -140,23 +149,38 @@ def _seconds(error: Exception) -> float | None:
 
 
 def describe(fault: Fault, lm: Any, attempts: int) -> str:
-    """One line for a person: which model, what happened, what was said, what to do. Never the key."""
+    """Return one line: the model, what failed, the message of the error, what to do. Keys are redacted."""
     times = f", {attempts} times" if attempts > 1 else ""
-    said = shorten(fault.said, 500)
-    text = f"{_where(lm)}: {_WHAT[fault.kind]}{times}" + (f" ({said})." if said else ".")
+    detail = shorten(fault.detail, 500)
+    text = f"{_where(lm)}: {_WHAT[fault.kind]}{times}" + (f" ({detail})." if detail else ".")
     return _without_keys(f"{text} {_advice(fault, lm)}".strip(), lm)
+
+
+def describe_deadline(fault: Fault | None, lm: Any, attempts: int, seconds: float, requests_ahead: int) -> str:
+    """Return one line on a call whose deadline passed, or would pass before the next attempt.
+
+    `fault` is the failure of the last attempt; None if the call waited for the rate limit all the time.
+    """
+    late = f"timed out after {max(0.0, seconds):.3g} s"
+    if fault is None:
+        ahead = f" ({requests_ahead:,} request{'s' * (requests_ahead != 1)} ahead)" if requests_ahead else ""
+        return f"{late} waiting for the rate limit of {_where(lm)}{ahead}"
+    detail = shorten(fault.detail, 500)
+    last = f"{fault.summary} ({detail})" if detail else fault.summary
+    count = f"after {attempts} attempts, the last one: " if attempts > 1 else ""
+    return _without_keys(f"{_where(lm)}: {late}; {count}{last}. {_advice(fault, lm)}".strip(), lm)
 
 
 def _advice(fault: Fault, lm: Any) -> str:
     if fault.kind == "key":
         return f"Set {' or '.join(_key_names(fault.env_keys, lm))}, or api_key on the model."
     if fault.kind == "unknown" and fault.status is None:
-        return ""  # a fault of an engine or of a setting, which says enough
+        return ""  # the message of an engine or of a setting is enough
     return _ADVICE[fault.kind]
 
 
 def _where(lm: Any) -> str:
-    """The model and, where it was set, its address without a user, a password or a query."""
+    """Return the model and, where it was set, its address without a user, a password or a query."""
     model = str(getattr(lm, "model", type(lm).__name__))
     settings = getattr(lm, "kwargs", None) or {}
     base = settings.get("api_base") or settings.get("base_url")
@@ -174,12 +198,12 @@ def _key_names(env_keys: tuple[str, ...], lm: Any) -> tuple[str, ...]:
 
 
 def holds_key(text: str, lm: Any) -> bool:
-    """Whether a text repeats the key of the model, or another secret of its settings."""
+    """Return whether a text contains the key of the model, or another secret of its settings."""
     return _without_keys(text, lm) != text
 
 
 def _without_keys(text: str, lm: Any) -> str:
-    """A server may repeat what it was sent, the key as well."""
+    """Redact keys: a server may repeat what it was sent."""
     settings = getattr(lm, "kwargs", None) or {}
     secrets = [settings.get("api_key"), *(os.environ.get(name) for name in _key_names((), lm))]
     for name in ("headers", "extra_headers"):

@@ -1,4 +1,4 @@
-"""What all questions to models pass: answers on disk, and the pace that everybody keeps. Set once for a process."""
+"""The request policy of a process: rate limits and the response cache, which every model call goes through."""
 
 from __future__ import annotations
 
@@ -10,131 +10,134 @@ from pathlib import Path
 from typing import Any
 
 from ..paths import home
-from .cache import AnswerCache, Mode, next_number, not_answered, question_of
+from .cache import Mode, ResponseCache, forget_occurrence, next_occurrence, request_hash
 from .errors import holds_key
 from .profile import profile_of
 from .rate_limit.bucket import Limit
-from .rate_limit.limiter import Lane, Pace, lane_name
-from .rate_limit.store import Board, MemoryBoard
+from .rate_limit.limiter import RateLimiter, limiter_key
+from .rate_limit.store import FallbackStore, FileStore, MemoryStore, Store
 
-__all__ = ["Limit", "Traffic", "answers_path", "pace_path", "use"]
+__all__ = ["Limit", "RequestPolicy", "rate_limit_folder", "response_cache_path", "use"]
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
-    """How the models are asked in a process: plain data, for the processes that one starts."""
+class RequestPolicy:
+    """How a process calls models: plain data, which can be passed to other processes."""
 
-    pace: str | None = None
-    """The folder by which processes of this machine keep one pace; None: every process by itself."""
+    rate_limit_folder: str | None = None
+    """The folder through which processes of this machine share rate limits. None: each process has its own."""
 
     limits: Mapping[str, Limit | Mapping[str, float]] = field(default_factory=dict)
-    """By a model's name, also as plain mappings. What stands on a model itself, from a task file, comes first."""
+    """By model name; also as plain mappings. The limit in a model's profile takes precedence."""
 
-    cache: str | None = None
-    """The file with answers; None: the usual one."""
+    cache_path: str | None = None
+    """The file of the response cache; None: the default one."""
 
     cache_mode: Mode = "off"
 
 
-def pace_path() -> Path:
-    """The folder by which all processes of this user keep one pace."""
+def rate_limit_folder() -> Path:
+    """Return the folder through which all processes of this user share rate limits."""
     return home() / "pace"
 
 
-def answers_path() -> Path:
-    """The usual file for answers."""
+def response_cache_path() -> Path:
+    """Return the default file of the response cache."""
     return home() / "answers.sqlite"
 
 
 @dataclass(frozen=True, slots=True)
-class _InUse:
-    pace: Pace | None = None
+class _Active:
+    store: Store | None = None
     limits: Mapping[str, Limit] = field(default_factory=dict)
-    cache: AnswerCache | None = None
+    cache: ResponseCache | None = None
 
 
-_NOTHING = _InUse()
-_in_use = _NOTHING
-_own_pace: Pace | None = None
+_NONE = _Active()
+_active = _NONE
+_shared_store: Store | None = None
 
 
-def use(traffic: Traffic | None, *, board: Board | None = None) -> None:
-    """Ask all models like this from now on; None: as if it had never been said. `board` is a place for the pace."""
-    global _in_use, _own_pace
-    if _in_use.cache is not None:
-        _in_use.cache.close()
-    if traffic is None:
-        _in_use, _own_pace = _NOTHING, None
+def use(policy: RequestPolicy | None, *, store: Store | None = None) -> None:
+    """Call all models under this policy from now on; None: without one. `store` holds the rate-limit state."""
+    global _active, _shared_store
+    if _active.cache is not None:
+        _active.cache.close()
+    if policy is None:
+        _active, _shared_store = _NONE, None
         return
-    pace = Pace(board) if board is not None else Pace.at(Path(traffic.pace)) if traffic.pace else Pace(MemoryBoard())
+    if store is None:
+        store = FileStore(Path(policy.rate_limit_folder)) if policy.rate_limit_folder else MemoryStore()
     cache = None
-    if traffic.cache_mode != "off":
-        cache = AnswerCache(traffic.cache or answers_path(), traffic.cache_mode)
-    limits = {name: one if isinstance(one, Limit) else Limit(**one) for name, one in traffic.limits.items()}
-    _in_use = _InUse(pace, limits, cache)
+    if policy.cache_mode != "off":
+        cache = ResponseCache(policy.cache_path or response_cache_path(), policy.cache_mode)
+    limits = {name: limit if isinstance(limit, Limit) else Limit(**limit) for name, limit in policy.limits.items()}
+    _active = _Active(FallbackStore(store), limits, cache)
 
 
 @contextlib.contextmanager
-def using(traffic: Traffic) -> Iterator[None]:
-    """Ask all models like this inside the block."""
-    use(traffic)
+def using(policy: RequestPolicy) -> Iterator[None]:
+    """Call all models under this policy inside the block."""
+    use(policy)
     try:
         yield
     finally:
         use(None)
 
 
-def in_use() -> bool:
-    """Whether something was said: then dspy's own cache is not used where a task does not ask for it."""
-    return _in_use is not _NOTHING
+def is_active() -> bool:
+    """Return whether there is a policy: then dspy's cache is only used where a task asks for it."""
+    return _active is not _NONE
 
 
-def lane_to(lm: Any) -> Lane | None:
-    """The line to wait in before this model is asked; None where there is none."""
-    global _own_pace
-    limit = profile_of(lm).rate_limit or _in_use.limits.get(str(lm.model))
-    if _in_use.pace is not None:
-        return Lane(_in_use.pace, lane_name(lm), limit or Limit()) if limit or _is_elsewhere(lm) else None
+def rate_limiter_for(lm: Any) -> RateLimiter | None:
+    """Return the rate limiter of a model; None where it has none."""
+    global _shared_store
+    limit = profile_of(lm).rate_limit or _active.limits.get(str(lm.model))
+    if _active.store is not None:
+        if limit is None and not _is_remote(lm):
+            return None
+        return RateLimiter(_active.store, limiter_key(lm), limit or Limit(), str(lm.model))
     if limit is None:
         return None
-    if _own_pace is None:  # a limit in a task file holds for all that runs here
-        _own_pace = Pace.at(pace_path())
-    return Lane(_own_pace, lane_name(lm), limit)
+    if _shared_store is None:  # the limit of a task file applies to all processes of the user
+        _shared_store = FallbackStore(FileStore(rate_limit_folder()))
+    return RateLimiter(_shared_store, limiter_key(lm), limit, str(lm.model))
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A question that may have an answer on disk."""
+class CachedRequest:
+    """A request that may have a response in the cache."""
 
-    cache: AnswerCache
+    cache: ResponseCache
     lm: Any
     hash: bytes
-    number: int
+    occurrence: int
 
-    def find(self) -> dict[str, Any] | None:
-        """Its answer, if it is there."""
-        return self.cache.find(self.hash, self.number)
+    def get(self) -> dict[str, Any] | None:
+        """Return the cached response, if there is one."""
+        return self.cache.get(self.hash, self.occurrence)
 
-    async def keep(self, answer: Mapping[str, Any]) -> None:
-        """Put its answer on disk; not one that repeats the key."""
-        if self.cache.mode == "read-write" and not holds_key(answer["text"], self.lm):
-            await asyncio.to_thread(self.cache.keep, self.hash, self.number, answer)
+    async def put(self, response: Mapping[str, Any]) -> None:
+        """Store its response, unless that repeats the key."""
+        if self.cache.mode == "read-write" and not holds_key(response["text"], self.lm):
+            await asyncio.to_thread(self.cache.put, self.hash, self.occurrence, response)
 
-    def failed(self) -> None:
-        """There is no answer."""
-        not_answered(self.hash)
+    def forget(self) -> None:
+        """Do not count the request: it failed."""
+        forget_occurrence(self.hash)
 
 
-def question_to(
+def cached_request_for(
     lm: Any, turns: Sequence[tuple[str, str]], system: str | None, options: Mapping[str, Any]
-) -> Question | None:
-    """The question as the cache knows it; None where there is no cache for it."""
-    if _in_use.cache is None or not _is_elsewhere(lm):
+) -> CachedRequest | None:
+    """Return a request as the response cache identifies it; None where it is not cached."""
+    if _active.cache is None or not _is_remote(lm):
         return None
-    asked = question_of(lm, turns, system, options)
-    return Question(_in_use.cache, lm, asked, next_number(asked))
+    key = request_hash(lm, turns, system, options)
+    return CachedRequest(_active.cache, lm, key, next_occurrence(key))
 
 
-def _is_elsewhere(lm: Any) -> bool:
-    """Whether a model is asked over the network; what runs in this process has an engine of its own."""
+def _is_remote(lm: Any) -> bool:
+    """Return whether a model is called over the network. A model in this process has an engine of its own."""
     return profile_of(lm).engine is None and isinstance(getattr(lm, "engine", None), str)

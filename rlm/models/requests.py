@@ -1,4 +1,4 @@
-"""A conversation and the settings of a `dspy.LM`, as the request that dspy's engines take."""
+"""Requests in the form of `dspy.lm15`, from a conversation and the settings of a `dspy.LM`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-# How a model is reached: nothing that is sent to it.
+# Settings of the connection, which are no part of a request.
 CLIENT = frozenset(
     {
         *("api_key", "api_base", "base_url", "headers", "extra_headers", "timeout", "api_version"),
         *("azure_ad_token_provider", "organization", "project", "extra_query", "custom_llm_provider"),
     }
 )
-# How dspy makes the call: nothing that is sent, either.
+# Settings of the call in dspy, which are no part of a request either.
 _CALL = frozenset({"cache", "n", "num_generations", "rollout_id", "prompt_cache"})
-# What dspy's types have a place for; everything else travels as it is.
+# Settings that dspy's types have fields for. All others are sent as extensions.
 _KNOWN = frozenset(
     {
         *("temperature", "max_tokens", "max_completion_tokens", "top_p", "top_k", "seed", "stop", "frequency_penalty"),
@@ -26,13 +26,13 @@ _KNOWN = frozenset(
 
 
 def config_for(settings: Mapping[str, Any]) -> Any:
-    """The generation settings among an LM's keyword arguments. Raises `ValueError` or `TypeError` for odd values."""
+    """Return the generation settings among the keywords of an LM. Raises `ValueError` or `TypeError` for odd values."""
     given = {name: value for name, value in settings.items() if value is not None and name not in CLIENT | _CALL}
     cache = settings.get("prompt_cache")
     typed = [(name, type(value), value) for name, value in given.items()]  # True and 1 are the same key
     try:
         return _config(frozenset(typed), cache)
-    except TypeError:  # something in it cannot be a key of the cache, or is odd: then this says so
+    except TypeError:  # a value cannot be hashed, or is odd: then this call raises
         return _config.__wrapped__(typed, cache)
 
 
@@ -44,27 +44,27 @@ def _config(settings: Iterable[tuple[str, type, Any]], cache: Any) -> Any:
 
     given = {name: value for name, _, value in settings}
     body = {name: value for name, value in given.items() if name in _KNOWN}
-    read = request_from_openai_chat({"model": "-", "messages": [{"role": "user", "content": "-"}], **body})
+    request = request_from_openai_chat({"model": "-", "messages": [{"role": "user", "content": "-"}], **body})
     extra = {name: value for name, value in given.items() if name not in _KNOWN and name != "extra_body"}
     extra |= given.get("extra_body", {})
-    config = read.config
+    config = request.config
     if extra:
         config = replace(config, extensions={**(config.extensions or {}), **extra})
     return config if cache is None else replace(config, cache=cache)
 
 
 def request_for(model: str, turns: Sequence[tuple[str, str]], system: str | None, config: Any) -> Any:
-    """The request: turns of "user" and "assistant", and what stands above them."""
+    """Return the request for turns of "user" and "assistant", and a system prompt."""
     from dspy.lm15 import Request
 
-    make = _message if len(turns) > 1 else _message.__wrapped__
-    messages = tuple(make(role, text) for role, text in turns)
+    message = _message if len(turns) > 1 else _message.__wrapped__
+    messages = tuple(message(role, text) for role, text in turns)
     return Request(model=model, messages=messages, system=system, config=config)
 
 
 @functools.lru_cache(256)
 def _message(role: str, text: str) -> Any:
-    """A turn in dspy's form. Conversations grow at their end: what was said before is not made again each time."""
+    """Return a turn in dspy's form. Conversations grow at their end: earlier turns come from the cache."""
     from dspy.lm15 import Message
 
     return Message.user(text) if role == "user" else Message.assistant(text)

@@ -1,4 +1,4 @@
-"""A model that answers from a script: for tests and the first run. It is a real `dspy.LM` with an engine of its own."""
+"""A `dspy.LM` that answers from a script, for tests and the first run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ScriptEnded(RlmError):
 
 
 class ScriptedEngine:
-    """Answers in order from a list, or by what a prompt contains from a mapping (`*` is for everything else)."""
+    """Answers from a list in order, or from a mapping by a part of the prompt (`*` matches any)."""
 
     supports_response_schema = False
     supported_params: frozenset[str] = frozenset()
@@ -31,7 +31,7 @@ class ScriptedEngine:
         self._next = 0
 
     def complete(self, request: Any) -> Any:
-        """One answer."""
+        """Return one answer."""
         from dspy.lm15 import Message, Response, Usage
 
         asked = "\n".join(message.text or "" for message in request.messages)
@@ -42,13 +42,13 @@ class ScriptedEngine:
         return Response(None, request.model, Message.assistant(text or " "), "stop", usage)
 
     def stream(self, request: Any) -> Iterator[Any]:
-        """The same answer, as a stream."""
+        """Return one answer as a stream."""
         from dspy.lm15 import response_to_events
 
         return iter(response_to_events(self.complete(request)))
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
     def _answer(self, asked: str) -> str:
         if isinstance(self.script, Mapping):
@@ -65,21 +65,21 @@ class ScriptedEngine:
 
 
 class AsyncScriptedEngine:
-    """The same script for asynchronous calls."""
+    """The engine of asynchronous calls."""
 
     def __init__(self, engine: ScriptedEngine) -> None:
         self._engine = engine
 
     async def complete(self, request: Any) -> Any:
-        """One answer."""
+        """Return one answer."""
         return self._engine.complete(request)
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 def scripted_lm(script: Script, name: str = "scripted/main") -> Any:
-    """A `dspy.LM` that answers from the script, and from nothing else."""
+    """Return a `dspy.LM` that answers from the script."""
     import dspy
 
     engine = ScriptedEngine(script)
@@ -90,7 +90,7 @@ def scripted_lm(script: Script, name: str = "scripted/main") -> Any:
 
 
 def load_script(path: Path) -> dict[str, Script]:
-    """The scripts in a file, by role: main, sub, extraction. Raises `ValueError`."""
+    """Return the scripts in a file, by role: main, sub, extraction. Raises `ValueError`."""
     try:
         return dict(_scripts(path.read_text(encoding="utf-8-sig")))
     except ValueError as error:
@@ -99,7 +99,7 @@ def load_script(path: Path) -> dict[str, Script]:
 
 @lru_cache(maxsize=8)
 def _scripts(text: str) -> dict[str, Script]:
-    """Each run asks three times, once for each role, and reading YAML takes a millisecond."""
+    """Parse the scripts, once for the three roles of a run."""
     from .. import yaml12
 
     content = yaml12.load(text)

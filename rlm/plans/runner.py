@@ -13,7 +13,7 @@ from typing import Any
 
 from ..budgets import BudgetExceeded
 from ..events import EscalationAnswered, OperatorAwaited, PlanAnswered, PlanEscalated, RunEnded, RunInterrupted
-from ..models.cache import one_run
+from ..models.cache import run_scope
 from ..models.client import ModelError
 from ..repl import event_data
 from ..repl.config import RunConfig
@@ -77,7 +77,7 @@ class PlanLoop:
             values = (context.run_id, context.config, context.ledger, context.inputs, self.past)
             self.emit(event_data.run_started(*values, loop_id=context.loop_id))
         try:
-            with one_run():
+            with run_scope():
                 result = await self._loop()
         except ModelError as error:
             self.trial.cause = FailureCause("model", error.kind)

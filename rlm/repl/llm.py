@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from ..adapters.metrics import TierMetrics
 from ..adapters.registry import profile_of_adapter
 from ..budgets import Ledger
-from ..events import Emitter, ModelAnswered, ModelAsked, ModelFailed
+from ..events import Emitter, ModelAnswered, ModelAsked, ModelFailed, ModelWaiting
 from ..extraction.prompt import extraction_schema
 from ..extraction.retry import Reply
 from ..models.client import Answer, ModelError, ask
 from ..models.profile import profile_of
-from ..models.rate_limit.limiter import telling_waits
+from ..models.waiting import OnWait, Wait, on_wait
 from ..signatures import Signature
 from .conversation import Conversation
 from .host_calls import current_call
@@ -30,6 +30,7 @@ from .replay import RecordedRun
 if TYPE_CHECKING:
     from .config import MainCall, RunConfig
 
+_REPORTED_WAIT_S = 1.0
 STEP, EXTRACTION = "the next step", "the answer, read off"
 READ_OFF = (
     "Stop here, and write no more code. Give the answer as JSON: {{{wanted}}}. Use only what was printed above; write "
@@ -39,14 +40,14 @@ READ_OFF = (
 
 @contextlib.asynccontextmanager
 async def exclude_waiting(limit: asyncio.Timeout) -> AsyncIterator[None]:
-    """Extend the timeout by the time spent waiting for the rate limiter."""
+    """Extend the timeout by the time spent waiting for a provider."""
 
-    def move(seconds: float) -> None:
+    def extend(wait: Wait) -> None:
         when = limit.when()
         if when is not None:
-            limit.reschedule(when + seconds)
+            limit.reschedule(when + wait.seconds)
 
-    with telling_waits(move):
+    with on_wait(extend):
         async with limit:
             yield
 
@@ -284,7 +285,7 @@ class RunModels:
                 answers.append(answer)
 
         try:
-            with watch_calls(after, before=before):
+            with watch_calls(after, before=before), on_wait(self._report_wait(None, role)):
                 yield
         except ModelError as error:  # the request is not known, but that it failed
             number = next(self._numbers)
@@ -303,13 +304,27 @@ class RunModels:
         name = str(getattr(model, "model", model))
         self.emit(ModelAsked(self.emit.run_id, number, **about, model=name, turns=turns))
         try:
-            answer = await answering
+            with on_wait(self._report_wait(number, about["role"])):
+                answer = await answering
         except (ModelError, OutOfTime) as error:
             self._failed(number, about["role"], error, began)
             raise
         self._exclude_wait(answer, about["role"])
         self._answered(number, about["role"], about["iteration"], answer, time.monotonic() - began)
         return answer
+
+    def _report_wait(self, number: int | None, role: str) -> OnWait:
+        """Return the callback that emits waits of a call, each once: a wait for a rate limit has many parts."""
+        until = 0.0
+
+        def report(wait: Wait) -> None:
+            nonlocal until
+            ends = time.monotonic() + wait.expected
+            if wait.expected >= _REPORTED_WAIT_S and ends > until + _REPORTED_WAIT_S:
+                until = ends
+                self.emit(ModelWaiting(self.emit.run_id, number, role, wait.model, wait.reason, wait.expected))
+
+        return report
 
     def _failed(self, number: int, role: str, error: ModelError | OutOfTime, began: float) -> None:
         """Emit a call that failed."""

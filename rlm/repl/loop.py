@@ -30,7 +30,7 @@ from ..events import (
     TriggerFired,
 )
 from ..history import REPLHistory, REPLHistoryEntry
-from ..models.cache import one_run
+from ..models.cache import run_scope
 from ..models.client import Answer, ModelError
 from ..models.profile import profile_of
 from ..results import ExecutionResult, Extracted, Failed, FailureCause, Submitted
@@ -107,7 +107,7 @@ class RunLoop:
         if self.emit.active:
             self.emit(event_data.run_started(self.id, self.config, self.ledger, self.inputs, self.past, **self.origin))
         try:
-            with one_run():
+            with run_scope():
                 async with self.session:
                     result = await self._iterate_until_done()
         except ModelError as error:

@@ -28,15 +28,24 @@ from rlm.tasks.errors import TaskProblem
 
 # These end inside of the package that raises them, or are what a host function raises in a cell.
 INTERNAL = {
-    *("BlobNotFound", "CheckProblem", "DepthExceeded", "EmptyDatabase", "EnvironmentProblem", "ImportProblem"),
+    *(
+        "AttemptsFailed",
+        "BlobNotFound",
+        "CheckProblem",
+        "DepthExceeded",
+        "EmptyDatabase",
+        "EnvironmentProblem",
+        "ImportProblem",
+    ),
     *("InvalidCompletion", "InvalidResponse", "InvalidSubmission", "NoCandidate", "NoResponse", "NoTarget"),
-    *("NotRecorded", "OutOfTime", "Refused", "TooLate", "Unreadable", "UnreadableInput"),
+    *("NotRecorded", "OutOfTime", "Refused", "SlotAfterDeadline", "Unreadable", "UnreadableInput"),
 }
 # Not importable without packages that are optional.
 OPTIONAL = ("llama_cpp", "mlx", "opentelemetry", "ray", "torch", "transformers", "xllamacpp")
 
 PROBLEM = Problem("/a", "a string", "1 (an integer)")
 ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "AttemptsFailed": (("rate", "busy", 2.5, None), {}),
     "BudgetExceeded": ((MaxIterations(3, 3),), {}),
     "CheckProblem": (("bad", 4), {}),
     "DuplicateNames": ((1, 2, "a"), {}),
@@ -56,6 +65,7 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "MissingExtra": (("mlx", "no mlx"), {}),
     "ModelError": (("rate", "busy", 2.5), {}),
     "NotRunnable": (("missing", "no backend", "mlx"), {}),
+    "SlotAfterDeadline": ((3,), {}),
     "ParseError": (("invalid", "no"), {"best": {"a": 1}, "problems": (PROBLEM,)}),
     "PatchError": ((PROBLEM,), {}),
     "RunFailed": ((Failed("no answer", {"a": 1}, (REPLHistoryEntry(1, "why", "code", "out", True),)),), {}),

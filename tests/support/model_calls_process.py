@@ -12,11 +12,11 @@ from typing import Any
 import dspy
 
 from rlm.models.client import ModelError, ask
-from rlm.models.policy import Traffic, use
+from rlm.models.policy import RequestPolicy, use
 
 
 async def main(url: str, count: int, traffic: dict[str, Any], settings: dict[str, Any]) -> list[str]:
-    use(Traffic(**traffic))
+    use(RequestPolicy(**traffic))
     lm = dspy.LM("openai/local", api_base=url, api_key="sk-very-secret-key", cache=False, num_retries=0, **settings)
     print("ready", flush=True)
     sys.stdin.readline()

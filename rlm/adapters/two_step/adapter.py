@@ -21,7 +21,7 @@ from dspy.utils.exceptions import AdapterParseError
 from ... import settings
 from ...dspy_bridge import without_streaming
 from ...extraction import MaxRetriesExceeded, Reply
-from ...models.middleware import paced
+from ...models.middleware import with_middleware
 from ..call_log import Recording, recording
 from ..output_spec import NoTarget, target_of_signature
 from ..registry import AdapterProfile
@@ -160,7 +160,7 @@ class TwoStepAdapter(FreeTextAdapter):
     ) -> dict[str, Any]:
         predictor = self._extractor(signature)
         lm = self._extraction_lm(extraction, signature)
-        lm = paced(lm) if asynchronous else lm
+        lm = with_middleware(lm) if asynchronous else lm
         (text_field,) = predictor.signature.input_fields
         arguments = {
             text_field: words,

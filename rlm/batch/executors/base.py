@@ -30,7 +30,7 @@ class WorkerConfig:
     """Whether the runs are recorded."""
 
     traffic: dict[str, Any] | None = None
-    """Fields of `rlm.models.policy.Traffic`: rate limits and the response cache."""
+    """Fields of `rlm.models.policy.RequestPolicy`: rate limits and the response cache."""
 
     batch: str | None = None
     """The results file of the batch; it is recorded with each run."""

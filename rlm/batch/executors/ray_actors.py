@@ -34,9 +34,9 @@ class ItemActor:
             settings = dataclasses.replace(settings, home=None)  # a directory of another machine
         run_item.prepare(settings)
         if rate_limits is not None:
-            from ...models.policy import Traffic, use
+            from ...models.policy import RequestPolicy, use
 
-            use(Traffic(**settings.traffic or {}), board=RayBoard(rate_limits))
+            use(RequestPolicy(**settings.traffic or {}), store=RayStore(rate_limits))
         self._runner = ItemRunner(at_once, self._notify)
         self._call: asyncio.Future[None] | None = None
         """The future that the current call of `exchange` awaits."""
@@ -102,33 +102,33 @@ class RateLimitActor:
     """Keeps the rate-limit state of all models for all workers of a batch, by its own clock."""
 
     def __init__(self) -> None:
-        from ...models.rate_limit.store import MemoryBoard
+        from ...models.rate_limit.store import MemoryStore
 
-        self._board = MemoryBoard()
+        self._store = MemoryStore()
 
-    async def do(self, name: str, verb: str, about: tuple[Any, ...]) -> Any:
+    async def apply(self, key: str, operation: str, args: tuple[Any, ...]) -> Any:
         """Apply an operation to the state of a model: see `rlm.models.rate_limit.store`."""
-        return await self._board.do(name, verb, *about)
+        return await self._store.apply(key, operation, *args)
 
 
-class RayBoard:
+class RayStore:
     """A rate-limit store whose state is in a `RateLimitActor`."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
 
-    async def do(self, name: str, verb: str, *about: Any) -> Any:
+    async def apply(self, key: str, operation: str, *args: Any) -> Any:
         """Apply an operation and return its result. Raises `OSError` if the actor is gone."""
         from ray.exceptions import RayError
 
         try:
-            return await self._actor.do.remote(name, verb, about)
+            return await self._actor.apply.remote(key, operation, args)
         except RayError as error:
             raise OSError(f"the actor with the rate limits is gone: {str(error).strip().splitlines()[0]}") from None
 
-    def send(self, name: str, verb: str, *about: Any) -> None:
+    def post(self, key: str, operation: str, *args: Any) -> None:
         """Apply an operation without waiting for its result."""
-        self._actor.do.remote(name, verb, about)
+        self._actor.apply.remote(key, operation, args)
 
 
 def _response(outcomes: list[bytes]) -> bytes:

@@ -36,9 +36,9 @@ def prepare(config: WorkerConfig) -> None:
     if config.home is not None:
         os.environ["RLM_HOME"] = config.home
     if config.traffic is not None:
-        from ...models.policy import Traffic, use
+        from ...models.policy import RequestPolicy, use
 
-        use(Traffic(**config.traffic))
+        use(RequestPolicy(**config.traffic))
     _config, _binder, _observer, _prepared = config, None, None, True
 
 
@@ -48,11 +48,11 @@ async def run_item(item: Item, on_rate_limit: Callable[[], None] = lambda: None)
     `on_rate_limit` is called while the item waits for a rate limit, which counts neither as time of its run nor of
     its lease.
     """
-    from ...models.rate_limit.limiter import telling_waits
+    from ...models.waiting import on_wait
 
     start = time.monotonic()
     try:
-        with telling_waits(_throttled(on_rate_limit)):
+        with on_wait(_throttled(on_rate_limit)):
             outcome = await _run(item)
     except Exception as error:  # such as an error when a tool is imported: the other items go on
         outcome = Outcome(item.key, item.name, "Failed", error=f"{type(error).__name__}: {error}")
@@ -113,18 +113,18 @@ async def _run(item: Item) -> Outcome:
     return Outcome(item.key, item.name, "Failed", result.to_dict(), str(result.reason), run_id=result.run_id)
 
 
-def _throttled(report: Callable[[], None]) -> Callable[[float], None]:
+def _throttled(report: Callable[[], None]) -> Callable[[object], None]:
     """Return a callback that calls `report` at most once a second: an item may wait with hundreds of model calls."""
     last = -math.inf
 
-    def on_wait(_: float) -> None:
+    def throttled(_: object) -> None:
         nonlocal last
         now = time.monotonic()
         if now > last + _REPORT_INTERVAL_S:
             last = now
             report()
 
-    return on_wait
+    return throttled
 
 
 def _clear_dspy_history() -> None:

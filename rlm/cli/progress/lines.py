@@ -5,7 +5,16 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
-from ...events import CellEnded, Event, ExtractionAttempted, HistoryAppended, RunEnded, RunStarted, TriggerFired
+from ...events import (
+    CellEnded,
+    Event,
+    ExtractionAttempted,
+    HistoryAppended,
+    ModelWaiting,
+    RunEnded,
+    RunStarted,
+    TriggerFired,
+)
 from ...tasks import Task
 from ..console import lead_nowhere
 from ..formatting import (
@@ -67,6 +76,8 @@ class LineView(View):
                 return iteration_text(state.iterations[-1])
             case HistoryAppended() if not state.in_cell:
                 return iteration_text(state.iterations[-1])
+            case ModelWaiting():
+                return f"waiting {duration(event.seconds)} for {event.model}: {event.reason}"
             case TriggerFired():
                 return f"{state.reason}: extracting"
             case ExtractionAttempted():

@@ -155,6 +155,9 @@ def _code(state: RunState, width: int, room: int) -> RenderableType:
     if state.iteration:
         title.append(f"iteration {state.iteration} · ", "bold")
     title.append(f"{_PHASES.get(state.phase, state.phase)}, {duration(state.seconds_in_phase())} ")
+    if (waiting := state.current_wait()) is not None:
+        left = duration(waiting.until - state.clock())
+        title.append(f"· waiting {left} for {clean(waiting.model)}: {clean(waiting.reason)} ", "yellow")
     lines = clean(state.code).splitlines()
     hidden = max(0, len(lines) - room)
     shown = "\n".join(line[: max(10, width - 4)] for line in lines[:room])

@@ -21,6 +21,7 @@ from ...events import (
     ModelAnswered,
     ModelAsked,
     ModelFailed,
+    ModelWaiting,
     PlanEscalated,
     PlansCompared,
     RunEnded,
@@ -59,6 +60,15 @@ class Iteration:
         return any(call.name == "SUBMIT" and call.error is None for call in self.calls)
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A wait for a provider."""
+
+    model: str
+    reason: str
+    until: float
+
+
 @dataclass
 class Used:
     """The usage of a run so far."""
@@ -85,6 +95,9 @@ class RunState:
     calls: dict[int, Call] = field(default_factory=dict)
     model_calls: dict[int, int | None] = field(default_factory=dict)
     """Calls to models that are not answered yet, and the host calls that they are part of."""
+
+    waiting: Waiting | None = None
+    """The last wait for a provider, which may be over."""
 
     records: list[CallRecord] = field(default_factory=list)
     """The answered calls of the present cell."""
@@ -137,6 +150,10 @@ class RunState:
         """Return the seconds since the present phase began."""
         return self.clock() - self.since
 
+    def current_wait(self) -> Waiting | None:
+        """Return the wait for a provider that is not over."""
+        return self.waiting if self.waiting is not None and self.waiting.until > self.clock() else None
+
     def seconds(self) -> float:
         """Return the seconds of the run so far, as its ledger counts them."""
         until = self.since if self.ended else self.clock()
@@ -159,6 +176,8 @@ class RunState:
                 self.usage.llm_calls += 1
             case ModelAsked():
                 self._enter("extracting" if event.role == "extraction" else "asking")
+            case ModelWaiting():
+                self.waiting = Waiting(event.model, event.reason, self.clock() + event.seconds)
             case ModelFailed():
                 self.model_calls.pop(event.id, None)
             case ModelAnswered():

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ...models.cache import timeless
+from ...models.cache import without_remaining_budget
 from ..suites.dice import Dice
 from . import reading
 from .cells import LABEL, TAKE, next_cell, printed_outputs
@@ -56,7 +56,8 @@ class OracleEngine:
 
     def _answer(self, system: str, messages: list[tuple[str, str]], tokens: int) -> str:
         prompt = "\n\n".join([system, *(text for role, text in messages if role == "user")])
-        whole = timeless(f"{prompt}\n{messages}").encode()  # the answer must not depend on the time left
+        # The answer must not depend on the time left.
+        whole = without_remaining_budget(f"{prompt}\n{messages}").encode()
         dice = Dice(self.settings.seed, hashlib.sha256(whole).hexdigest())
         rate = self.settings.misreading_rate(tokens)
         if prompt.lstrip().startswith(LABEL):

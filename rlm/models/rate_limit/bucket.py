@@ -1,11 +1,11 @@
-"""How fast one model may be asked: what everybody who asks it shares, as plain numbers, and what changes them.
+"""The state of one model's rate limits, which all callers of the model share, and the operations on it.
 
-Requests and tokens each have a time at which the next one is due. Who wants to ask takes the next place there and
-comes when it is due: nobody looks whether it is his turn, and places are taken in the order in which they are asked
-for. Who dies in between leaves a place unused, and nothing else.
+Requests and tokens each have a time at which the next one is due. A caller reserves the next slot and sleeps until it
+is due. There is no polling; slots are first come, first served. A caller that dies leaves its slot unused, and nothing
+else.
 
-A server that says "too many" moves everything behind the time it named and halves the speed, which then doubles every
-few seconds. A change of `epoch` says so to those who have a place: they take another one.
+A server that answers "too many requests" moves everything behind the time that it names and halves the rate, which then
+doubles every few seconds. A change of `epoch` invalidates all reserved slots: their callers reserve again.
 """
 
 from __future__ import annotations
@@ -16,160 +16,173 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 BURST_SHARE = 50
-"""At most this part of a minute's requests or tokens comes at once."""
+"""A burst is at most this fraction (1/50) of a minute's requests or tokens."""
 LEAST_SHARE = 1 / 512
 DOUBLING_S = 15.0
-"""How long it takes until the speed is twice as much, once a server is busy no more: it may have been guessed wrong."""
-FORGET = 4.0
-"""A speed that was only found out is no limit any more when this many times as much went well."""
+"""The time in which the rate doubles again after a refusal."""
+MEASURED_RATE_ENDS = 4.0
+"""A measured rate is dropped as a limit when this many times as much has succeeded."""
 LONGEST_PAUSE_S = 600.0
-_LONGEST_GUESS_S = 32.0
-"""The longest that is waited where the server does not say how long."""
-_CALM_S = 5.0
-"""A refusal so long after the last pause is a new one, not another in a row."""
+_LONGEST_BACKOFF_S = 32.0
+"""The longest pause where the server names none."""
+_SERIES_ENDS_S = 5.0
+"""A refusal this long after the last pause starts a new series."""
 _WINDOW_S = 1.0
-_SLOWEST = 2.0
-_GUESS_OUT = 256.0
+_LOWEST_RATE = 2.0
+_DEFAULT_TOKENS_OUT = 256.0
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a model's server allows in a minute. None: no such limit is known."""
+    """Requests and tokens per minute that a model's server allows. None: no limit is known."""
 
     requests: float | None = None
     tokens: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Gauge:
-    """What is known of one model. All times are seconds of the one clock that whoever keeps it has."""
+class Bucket:
+    """The state of one model. All times are in seconds, by the clock of the store."""
 
-    requests_at: float = 0.0
-    tokens_at: float = 0.0
-    saved: float = 0.0
-    """By how many seconds all that wait for tokens may come earlier, because others used fewer than they had said."""
+    next_request_at: float = 0.0
+    next_token_at: float = 0.0
+    returned: float = 0.0
+    """Seconds by which callers that wait for tokens are due earlier, because others used fewer than reserved."""
 
-    not_before: float = 0.0
+    paused_until: float = 0.0
     share: float = 1.0
-    """Which part of the full speed was left at `cut_at`."""
+    """The fraction of the full rate at `slowed_at`."""
 
-    cut_at: float = 0.0
+    slowed_at: float = 0.0
     refusals: int = 0
-    """How often in a row the server said "too many"."""
+    """Refusals in a row."""
 
-    found: float = 0.0
-    """Requests a second when a server without a known limit first said "too many"; 0: it never did."""
+    measured_rate: float = 0.0
+    """Requests per second when a server without a known limit first refused one; 0: it never did."""
 
     epoch: int = 0
-    lately: float = 0.0
-    seen_at: float = 0.0
-    tokens_out: float = _GUESS_OUT
-    """How long answers are, on average."""
+    recent_requests: float = 0.0
+    updated_at: float = 0.0
+    tokens_out: float = _DEFAULT_TOKENS_OUT
+    """The average length of answers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A place in the line: in how many seconds it is due, and what it was taken for."""
+class Slot:
+    """A reservation: when it is due, and what was reserved."""
 
     due_in: float
     epoch: int
-    requests_in: float = 0.0
-    """In how many seconds, as far as requests go; tokens may be due earlier than was thought."""
+    requests_due_in: float = 0.0
+    """Seconds until the request limit allows it; tokens may be due earlier than estimated."""
 
-    saved: float = 0.0
+    returned: float = 0.0
     tokens: float = 0.0
-    since: float = 0.0
-    moved: tuple[float, float] = (0.0, 0.0)
-    """By how many seconds the next request, and the next token, is due later because of it."""
+    reserved_at: float = 0.0
+    delays: tuple[float, float] = (0.0, 0.0)
+    """Seconds by which this slot delays the next request, and the next token."""
+
+    requests_ahead: int = 0
+    """About how many requests are due before this one."""
 
 
-def take(gauge: Gauge, now: float, limit: Limit, tokens_in: float, most_out: float | None) -> tuple[Gauge, Place]:
-    """The next place for a request that sends about so many tokens, and gets `most_out` at the most."""
-    if share_at(gauge, now) >= FORGET:
-        gauge = replace(gauge, found=0.0, share=1.0, cut_at=0.0, refusals=0)
-    start = requests = max(now, gauge.not_before)
+def reserve(
+    bucket: Bucket, now: float, limit: Limit, tokens_in: float, max_tokens_out: float | None
+) -> tuple[Bucket, Slot]:
+    """Reserve the next slot for a request of about `tokens_in` tokens and an answer of at most `max_tokens_out`."""
+    if share_at(bucket, now) >= MEASURED_RATE_ENDS:
+        bucket = replace(bucket, measured_rate=0.0, share=1.0, slowed_at=0.0, refusals=0)
+    start = requests = max(now, bucket.paused_until)
     changes: dict[str, Any] = {}
-    moved = [0.0, 0.0]
-    # At the speed there will be then: a long line would otherwise stand at the lowest speed to its end.
-    at = max(gauge.requests_at, start)
-    rate = _requests_a_second(gauge, limit, at)
+    delays = [0.0, 0.0]
+    # At the rate of that time: otherwise a long queue would run at the lowest rate to its end.
+    at = max(bucket.next_request_at, start)
+    rate = _requests_per_second(bucket, limit, at)
     if rate is not None:
-        requests = max(requests, gauge.requests_at - _extra(limit.requests) / rate)
-        moved[0] = _lasts(gauge, at, 1 / rate, FORGET if limit.requests is None else 1.0)
-        changes["requests_at"] = at + moved[0]
-    tokens = tokens_in + min(gauge.tokens_out, most_out or math.inf)
+        requests = max(requests, bucket.next_request_at - _burst(limit.requests) / rate)
+        delays[0] = _duration(bucket, at, 1 / rate, MEASURED_RATE_ENDS if limit.requests is None else 1.0)
+        changes["next_request_at"] = at + delays[0]
+    tokens = tokens_in + min(bucket.tokens_out, max_tokens_out or math.inf)
     due = requests
     if limit.tokens is not None:
-        extra, at = _extra(limit.tokens), max(gauge.tokens_at, start)
-        a_second = _tokens_a_second(gauge, limit.tokens, at)
-        # A request that is larger than what may come at once needs an empty line, and no more.
-        due = max(due, gauge.tokens_at + (tokens - max(tokens, extra)) / a_second)
-        moved[1] = _lasts(gauge, at, tokens / a_second, 1.0)
-        changes["tokens_at"] = at + moved[1]
-    faded = gauge.lately * math.exp(-max(0.0, now - gauge.seen_at) / _WINDOW_S)
-    gauge = replace(gauge, **changes, lately=faded + 1, seen_at=now)
-    return gauge, Place(due - now, gauge.epoch, requests - now, gauge.saved, tokens, now, (moved[0], moved[1]))
+        burst, at = _burst(limit.tokens), max(bucket.next_token_at, start)
+        per_second = _tokens_per_second(bucket, limit.tokens, at)
+        # A request that is larger than a burst needs an empty queue, and no more.
+        due = max(due, bucket.next_token_at + (tokens - max(tokens, burst)) / per_second)
+        delays[1] = _duration(bucket, at, tokens / per_second, 1.0)
+        changes["next_token_at"] = at + delays[1]
+    faded = bucket.recent_requests * math.exp(-max(0.0, now - bucket.updated_at) / _WINDOW_S)
+    bucket = replace(bucket, **changes, recent_requests=faded + 1, updated_at=now)
+    ahead = math.ceil((requests - now) * rate) if rate is not None else 0
+    waits = (due - now, bucket.epoch, requests - now, bucket.returned)
+    return bucket, Slot(*waits, tokens, now, (delays[0], delays[1]), ahead)
 
 
-def look(gauge: Gauge, now: float, place: Place) -> tuple[Gauge, float | None]:
-    """In how many seconds a place is due by now; None if it counts no more."""
-    if place.epoch != gauge.epoch:
-        return gauge, None
-    passed = now - place.since
-    return gauge, max(place.requests_in, place.due_in - (gauge.saved - place.saved)) - passed
+def remaining(bucket: Bucket, now: float, slot: Slot) -> tuple[Bucket, float | None]:
+    """Return in how many seconds a slot is due; None if it is invalid, and another one has to be reserved."""
+    if slot.epoch != bucket.epoch:
+        return bucket, None
+    passed = now - slot.reserved_at
+    return bucket, max(slot.requests_due_in, slot.due_in - (bucket.returned - slot.returned)) - passed
 
 
-def leave(gauge: Gauge, now: float, place: Place) -> tuple[Gauge, None]:
-    """A place that was not used: the next one to come has it."""
-    if place.epoch == gauge.epoch:
-        requests, tokens = place.moved
-        gauge = replace(gauge, requests_at=gauge.requests_at - requests, tokens_at=gauge.tokens_at - tokens)
-    return gauge, None
+def cancel(bucket: Bucket, now: float, slot: Slot) -> tuple[Bucket, None]:
+    """Give back a slot that was not used to the next caller."""
+    if slot.epoch == bucket.epoch:
+        requests, tokens = slot.delays
+        bucket = replace(
+            bucket, next_request_at=bucket.next_request_at - requests, next_token_at=bucket.next_token_at - tokens
+        )
+    return bucket, None
 
 
-def settle(gauge: Gauge, now: float, limit: Limit, place: Place, tokens_in: int, tokens_out: int) -> tuple[Gauge, None]:
-    """What a request really used, in place of what was thought."""
-    gauge = replace(gauge, tokens_out=0.9 * gauge.tokens_out + 0.1 * tokens_out)
-    if place.epoch != gauge.epoch or limit.tokens is None:
-        return gauge, None
-    a_second = _tokens_a_second(gauge, limit.tokens, max(gauge.tokens_at, now))
-    seconds = (tokens_in + tokens_out - place.tokens) / a_second
-    return replace(gauge, tokens_at=gauge.tokens_at + seconds, saved=gauge.saved - seconds), None
+def settle(
+    bucket: Bucket, now: float, limit: Limit, slot: Slot, tokens_in: int, tokens_out: int
+) -> tuple[Bucket, None]:
+    """Replace the estimated tokens of a request by those that it used."""
+    bucket = replace(bucket, tokens_out=0.9 * bucket.tokens_out + 0.1 * tokens_out)
+    if slot.epoch != bucket.epoch or limit.tokens is None:
+        return bucket, None
+    per_second = _tokens_per_second(bucket, limit.tokens, max(bucket.next_token_at, now))
+    seconds = (tokens_in + tokens_out - slot.tokens) / per_second
+    return replace(bucket, next_token_at=bucket.next_token_at + seconds, returned=bucket.returned - seconds), None
 
 
-def slow(gauge: Gauge, now: float, limit: Limit, place: Place, retry_after: float | None) -> tuple[Gauge, float]:
-    """The server said "too many": everybody waits, and asks half as often. In how many seconds to ask again."""
-    if place.epoch != gauge.epoch:
-        # Sent before everybody was slowed down: one volley is one warning.
-        until = gauge.not_before if retry_after is None else max(gauge.not_before, now + _bounded(retry_after))
-        later = until > gauge.not_before + 0.25
-        gauge = replace(gauge, not_before=until, epoch=gauge.epoch + later)
-        return _moved(gauge) if later else gauge, max(0.0, until - now)
-    found = gauge.found or max(gauge.lately / _WINDOW_S, _SLOWEST)
-    most = FORGET if limit.requests is None and limit.tokens is None else 1.0
-    share = max(LEAST_SHARE, min(share_at(gauge, now), most) / 2)
-    refusals = gauge.refusals + 1 if now < gauge.cut_at + _CALM_S else 1
-    guessed = min(_LONGEST_GUESS_S, 0.25 * 2.0 ** min(refusals, 30))
-    until = max(gauge.not_before, now + (guessed if retry_after is None else _bounded(retry_after)))
-    gauge = replace(gauge, share=share, cut_at=until, refusals=refusals, found=found, not_before=until)
-    return _moved(replace(gauge, epoch=gauge.epoch + 1)), until - now
+def slow_down(bucket: Bucket, now: float, limit: Limit, slot: Slot, retry_after: float | None) -> tuple[Bucket, float]:
+    """Pause all callers and halve the rate after a refusal. Return in how many seconds to try again."""
+    if slot.epoch != bucket.epoch:
+        # Sent before the rate was halved: concurrent refusals count once.
+        until = bucket.paused_until if retry_after is None else max(bucket.paused_until, now + _bounded(retry_after))
+        later = until > bucket.paused_until + 0.25
+        bucket = replace(bucket, paused_until=until, epoch=bucket.epoch + later)
+        return _restart(bucket) if later else bucket, max(0.0, until - now)
+    measured_rate = bucket.measured_rate or max(bucket.recent_requests / _WINDOW_S, _LOWEST_RATE)
+    most = MEASURED_RATE_ENDS if limit.requests is None and limit.tokens is None else 1.0
+    share = max(LEAST_SHARE, min(share_at(bucket, now), most) / 2)
+    refusals = bucket.refusals + 1 if now < bucket.slowed_at + _SERIES_ENDS_S else 1
+    backoff = min(_LONGEST_BACKOFF_S, 0.25 * 2.0 ** min(refusals, 30))
+    until = max(bucket.paused_until, now + (backoff if retry_after is None else _bounded(retry_after)))
+    bucket = replace(
+        bucket, share=share, slowed_at=until, refusals=refusals, measured_rate=measured_rate, paused_until=until
+    )
+    return _restart(replace(bucket, epoch=bucket.epoch + 1)), until - now
 
 
-VERBS: Mapping[str, Callable[..., tuple[Gauge, Any]]] = {
-    verb.__name__: verb for verb in (take, look, leave, settle, slow)
+OPERATIONS: Mapping[str, Callable[..., tuple[Bucket, Any]]] = {
+    operation.__name__: operation for operation in (reserve, remaining, cancel, settle, slow_down)
 }
-"""All that can be done to a gauge, by name."""
+"""The operations on a bucket, by name."""
 
 
-def share_at(gauge: Gauge, now: float) -> float:
-    """Which part of the full speed is used then; above 1 only a speed that was found out goes on growing."""
-    doublings = max(0.0, now - gauge.cut_at) / DOUBLING_S
-    return min(FORGET, gauge.share * 2.0 ** min(doublings, 30.0)) if gauge.cut_at else 1.0
+def share_at(bucket: Bucket, now: float) -> float:
+    """Return the fraction of the full rate at a time. Only a measured rate grows above 1."""
+    doublings = max(0.0, now - bucket.slowed_at) / DOUBLING_S
+    return min(MEASURED_RATE_ENDS, bucket.share * 2.0 ** min(doublings, 30.0)) if bucket.slowed_at else 1.0
 
 
-def _lasts(gauge: Gauge, when: float, seconds: float, most: float) -> float:
-    """How long it takes, while the share grows to `most`, what at the speed of that time would take so many seconds."""
-    growth = most / share_at(gauge, when) if gauge.cut_at else 1.0
+def _duration(bucket: Bucket, when: float, seconds: float, most: float) -> float:
+    """Return how long something takes that needs `seconds` at the rate of `when`, while the share grows to `most`."""
+    growth = most / share_at(bucket, when) if bucket.slowed_at else 1.0
     if growth <= 1:
         return seconds
     growing = DOUBLING_S / math.log(2)
@@ -179,24 +192,24 @@ def _lasts(gauge: Gauge, when: float, seconds: float, most: float) -> float:
     return growing * math.log(growth) + (seconds - done) / growth
 
 
-def _requests_a_second(gauge: Gauge, limit: Limit, when: float) -> float | None:
-    share = share_at(gauge, when)
+def _requests_per_second(bucket: Bucket, limit: Limit, when: float) -> float | None:
+    share = share_at(bucket, when)
     if limit.requests is not None:
-        return (limit.requests - _extra(limit.requests)) / 60 * min(1.0, share)
-    return gauge.found * share if gauge.found and limit.tokens is None else None
+        return (limit.requests - _burst(limit.requests)) / 60 * min(1.0, share)
+    return bucket.measured_rate * share if bucket.measured_rate and limit.tokens is None else None
 
 
-def _extra(a_minute: float | None) -> float:
-    """What may come at once beyond one request: so much less comes later, so that no minute has more than its limit."""
-    return float(int((a_minute or 0.0) / BURST_SHARE))
+def _burst(per_minute: float | None) -> float:
+    """Return the size of a burst beyond one request. As much less comes later: no minute has more than its limit."""
+    return float(int((per_minute or 0.0) / BURST_SHARE))
 
 
-def _tokens_a_second(gauge: Gauge, a_minute: float, when: float) -> float:
-    return (a_minute - _extra(a_minute)) / 60 * min(1.0, share_at(gauge, when))
+def _tokens_per_second(bucket: Bucket, per_minute: float, when: float) -> float:
+    return (per_minute - _burst(per_minute)) / 60 * min(1.0, share_at(bucket, when))
 
 
-def _moved(gauge: Gauge) -> Gauge:
-    return replace(gauge, requests_at=gauge.not_before, tokens_at=gauge.not_before)
+def _restart(bucket: Bucket) -> Bucket:
+    return replace(bucket, next_request_at=bucket.paused_until, next_token_at=bucket.paused_until)
 
 
 def _bounded(seconds: float) -> float:

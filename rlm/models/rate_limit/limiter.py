@@ -1,131 +1,74 @@
-"""Waiting for one's turn to ask a model, together with everybody else who asks it."""
+"""The rate limiter of one model: a caller acquires a slot before each request."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import contextvars
-import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from .bucket import Limit, Place
-from .store import Board, FileBoard, MemoryBoard
+from ..waiting import Wait, wait
+from .bucket import Limit, Slot
+from .store import Store
 
-_LOOK_S = 2.0
-"""Who waits looks this often whether it is earlier, or later, than was said."""
-_CHARS_A_TOKEN = 4
-
-_logger = logging.getLogger("rlm")
-
-Waits = Callable[[float], None]
-_told: contextvars.ContextVar[Waits | None] = contextvars.ContextVar("rlm_pace_told", default=None)
+_CHECK_S = 2.0
+"""A waiting caller checks this often whether its slot is due earlier or later than before."""
+_CHARS_PER_TOKEN = 4
 
 
-class TooLate(Exception):
-    """The turn comes after the time that there is."""
+class SlotAfterDeadline(Exception):
+    """The next slot is due after the deadline of the call."""
 
-
-@contextlib.contextmanager
-def telling_waits(told: Waits) -> Iterator[None]:
-    """Tell of waits inside the block before they begin, in seconds: time in which nothing could be done.
-
-    Whoever was told of them outside of the block still is.
-    """
-    outer = _told.get()
-
-    def tell(seconds: float) -> None:
-        told(seconds)
-        if outer is not None:
-            outer(seconds)
-
-    token = _told.set(tell)
-    try:
-        yield
-    finally:
-        _told.reset(token)
-
-
-class Pace:
-    """The pace of all models, for one process of several."""
-
-    def __init__(self, board: Board) -> None:
-        self._board = board
-
-    @classmethod
-    def at(cls, folder: Path) -> Pace:
-        """The pace that processes of this machine share by a folder."""
-        return cls(FileBoard(folder))
-
-    async def do(self, name: str, verb: str, *about: Any) -> Any:
-        """Ask the board; where it cannot be reached, this process keeps its own."""
-        try:
-            return await self._board.do(name, verb, *about)
-        except OSError as error:
-            if isinstance(self._board, MemoryBoard):
-                raise
-            _logger.warning("the pace of models is not shared with other processes any more: %s", error)
-            self._board = MemoryBoard()
-            return await self._board.do(name, verb, *about)
-
-    def send(self, name: str, verb: str, *about: Any) -> None:
-        """As `do`, without an answer."""
-        self._board.send(name, verb, *about)
+    def __init__(self, requests_ahead: int = 0) -> None:
+        super().__init__(requests_ahead)
+        self.requests_ahead = requests_ahead
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
-    """One model's line, as one caller sees it."""
+class RateLimiter:
+    """Access to the bucket of one model."""
 
-    pace: Pace
-    name: str
+    store: Store
+    key: str
     limit: Limit
+    model: str = ""
 
-    async def enter(self, tokens_in: float, most_out: float | None, deadline: float | None) -> Place:
-        """Wait for the next place. Raises `TooLate` if it is due after the deadline, a time of `time.monotonic()`."""
+    async def acquire(self, tokens_in: float, max_tokens_out: float | None, deadline: float | None) -> Slot:
+        """Wait for the next slot. Raises `SlotAfterDeadline`; the deadline is a time of `time.monotonic()`."""
         while True:
-            place: Place = await self.pace.do(self.name, "take", self.limit, tokens_in, most_out)
-            left: float | None = place.due_in
+            slot: Slot = await self.store.apply(self.key, "reserve", self.limit, tokens_in, max_tokens_out)
+            left: float | None = slot.due_in
             try:
                 while left is not None and left > 0:
                     if deadline is not None and time.monotonic() + left > deadline:
-                        raise TooLate
-                    await _sleep(min(left, _LOOK_S))
-                    left = await self.pace.do(self.name, "look", place)
-            except (TooLate, asyncio.CancelledError):
-                self.pace.send(self.name, "leave", place)
+                        raise SlotAfterDeadline(slot.requests_ahead)
+                    await wait(Wait(self.model, "rate limit", min(left, _CHECK_S), left))
+                    left = await self.store.apply(self.key, "remaining", slot)
+            except (SlotAfterDeadline, asyncio.CancelledError):
+                self.store.post(self.key, "cancel", slot)
                 raise
             if left is not None:
-                return place
+                return slot
 
-    async def settle(self, place: Place, tokens_in: int, tokens_out: int) -> None:
-        """What was really used; nothing is what a server says that does not count."""
+    async def settle(self, slot: Slot, tokens_in: int, tokens_out: int) -> None:
+        """Report the usage of an answered request. A server that reports none leaves the estimate."""
         if self.limit.tokens is not None and tokens_in + tokens_out > 0:
-            await self.pace.do(self.name, "settle", self.limit, place, tokens_in, tokens_out)
+            await self.store.apply(self.key, "settle", self.limit, slot, tokens_in, tokens_out)
 
-    async def slow(self, place: Place, retry_after: float | None) -> float:
-        """The server said "too many": slow everybody down. In how many seconds it can be asked again."""
-        return float(await self.pace.do(self.name, "slow", self.limit, place, retry_after))
+    async def slow_down(self, slot: Slot, retry_after: float | None) -> float:
+        """Slow down all callers after a refusal. Return in how many seconds to try again."""
+        return float(await self.store.apply(self.key, "slow_down", self.limit, slot, retry_after))
 
 
-def lane_name(lm: Any) -> str:
-    """Which models share a line: the same name at the same address."""
+def limiter_key(lm: Any) -> str:
+    """Return the key of a model: models of the same name at the same address share a bucket."""
     settings = getattr(lm, "kwargs", None) or {}
     parts = urlsplit(str(settings.get("api_base") or settings.get("base_url") or ""))
     return f"{lm.model} {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def tokens_of(turns: Sequence[tuple[str, str]], system: str | None) -> float:
-    """About how many tokens are sent."""
-    return (len(system or "") + sum(len(text) for _, text in turns)) / _CHARS_A_TOKEN
-
-
-async def _sleep(seconds: float) -> None:
-    told = _told.get()
-    if told is not None:
-        told(seconds)
-    await asyncio.sleep(seconds)
+def estimate_tokens(turns: Sequence[tuple[str, str]], system: str | None) -> float:
+    """Return about how many tokens a request has."""
+    return (len(system or "") + sum(len(text) for _, text in turns)) / _CHARS_PER_TOKEN

@@ -1,7 +1,7 @@
-"""Where the gauges of models stand, so that everybody who asks one sees the same: in memory, or in files here.
+"""Stores for shared rate-limit state: in memory, or one file per model.
 
-A file is locked, read, changed and written in some microseconds, and the lock goes with the process that has it. What
-cannot be read is begun anew: it is only about the next minute.
+A file is locked, read, changed and written in some microseconds, and its lock ends with the process that holds it. What
+cannot be read is started anew: it only concerns the next minute.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import logging
 import os
 import random
 import threading
@@ -19,89 +20,111 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ...files import FileLock
-from .bucket import VERBS, Gauge
+from .bucket import OPERATIONS, Bucket
 
-_FIELDS = tuple(one.name for one in dataclasses.fields(Gauge))
+_FIELDS = tuple(field.name for field in dataclasses.fields(Bucket))
 _SIZE = 1024
 _LOCK_S = 5.0
-"""Who has a lock for longer than this has been stopped in the middle: the others go on without it."""
+"""A process that holds a lock for longer has been stopped while it held it. The others continue without the file."""
+
+_logger = logging.getLogger("rlm")
 
 
-class Board(Protocol):
-    """Keeps one gauge for each name."""
+class Store(Protocol):
+    """Holds one bucket per key."""
 
-    async def do(self, name: str, verb: str, *about: Any) -> Any:
-        """Do something to a gauge: one of `gauge.VERBS`. Raises `OSError` where the board cannot be reached."""
+    async def apply(self, key: str, operation: str, *args: Any) -> Any:
+        """Apply one of `bucket.OPERATIONS`. Raises `OSError` where the store cannot be reached."""
 
-    def send(self, name: str, verb: str, *about: Any) -> None:
-        """The same without waiting for an answer, if it can be done at once."""
+    def post(self, key: str, operation: str, *args: Any) -> None:
+        """Apply an operation if that is possible at once, without its result."""
 
 
-class MemoryBoard:
-    """The gauges of one process."""
+class MemoryStore:
+    """The buckets of one process."""
 
     def __init__(self) -> None:
-        self._gauges: dict[str, Gauge] = {}
+        self._buckets: dict[str, Bucket] = {}
         self._lock = threading.Lock()
 
-    async def do(self, name: str, verb: str, *about: Any) -> Any:
-        """Done at once."""
-        return self.send(name, verb, *about)
+    async def apply(self, key: str, operation: str, *args: Any) -> Any:
+        """Apply an operation and return its result."""
+        return self.post(key, operation, *args)
 
-    def send(self, name: str, verb: str, *about: Any) -> Any:
-        """The same."""
+    def post(self, key: str, operation: str, *args: Any) -> Any:
+        """Apply an operation and return its result."""
         with self._lock:
-            gauge, answer = VERBS[verb](self._gauges.get(name, Gauge()), time.time(), *about)
-            self._gauges[name] = gauge
-        return answer
+            bucket, result = OPERATIONS[operation](self._buckets.get(key, Bucket()), time.time(), *args)
+            self._buckets[key] = bucket
+        return result
 
 
-class FileBoard:
-    """The gauges of all processes of a machine, a small file each."""
+class FileStore:
+    """The buckets of all processes of a machine, in a small file each."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    async def do(self, name: str, verb: str, *about: Any) -> Any:
-        """Under the file's lock. The event loop goes on while another process has it."""
-        lock, until = self._lock(name), time.monotonic() + _LOCK_S
+    async def apply(self, key: str, operation: str, *args: Any) -> Any:
+        """Apply an operation under the lock of the file. The event loop continues while another process has it."""
+        lock, until = self._lock(key), time.monotonic() + _LOCK_S
         while not lock.acquire(timeout=0):
             if time.monotonic() > until:
                 raise OSError(f"{lock.path} is locked by another process for more than {_LOCK_S:g} s")
             await asyncio.sleep(random.uniform(0.0005, 0.003))
         try:
-            return _change(lock.fileno(), verb, about)
+            return _update(lock.fileno(), operation, args)
         finally:
             lock.release()
 
-    def send(self, name: str, verb: str, *about: Any) -> None:
-        """Left undone where another process has the file."""
+    def post(self, key: str, operation: str, *args: Any) -> None:
+        """Apply an operation, unless another process has the file."""
         with contextlib.suppress(OSError):
-            lock = self._lock(name)
+            lock = self._lock(key)
             if lock.acquire(timeout=0):
                 try:
-                    _change(lock.fileno(), verb, about)
+                    _update(lock.fileno(), operation, args)
                 finally:
                     lock.release()
 
-    def _lock(self, name: str) -> FileLock:
+    def _lock(self, key: str) -> FileLock:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return FileLock(self._folder / hashlib.sha256(name.encode()).hexdigest()[:32])
+        return FileLock(self._folder / hashlib.sha256(key.encode()).hexdigest()[:32])
 
 
-def _change(file: int, verb: str, about: tuple[Any, ...]) -> Any:
+class FallbackStore:
+    """Another store, replaced by the memory of this process once it cannot be reached."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def apply(self, key: str, operation: str, *args: Any) -> Any:
+        """Apply an operation and return its result."""
+        try:
+            return await self._store.apply(key, operation, *args)
+        except OSError as error:
+            _logger.warning("rate limits are no longer shared with other processes: %s", error)
+            self._store = MemoryStore()
+            return await self._store.apply(key, operation, *args)
+
+    def post(self, key: str, operation: str, *args: Any) -> None:
+        """Apply an operation if that is possible at once."""
+        self._store.post(key, operation, *args)
+
+
+def _update(file: int, operation: str, args: tuple[Any, ...]) -> Any:
     now = time.time()
-    gauge, answer = VERBS[verb](_read(os.pread(file, _SIZE, 0), now), now, *about)
-    # All of one length and in one piece: what is written last is whole, whoever dies.
-    written = {name: getattr(gauge, name) for name in _FIELDS}
-    os.pwrite(file, json.dumps(written).encode().ljust(_SIZE), 0)
-    return answer
+    bucket, result = OPERATIONS[operation](_read(os.pread(file, _SIZE, 0), now), now, *args)
+    # One write of constant length: the file is whole whenever the process is killed.
+    state = {name: getattr(bucket, name) for name in _FIELDS}
+    os.pwrite(file, json.dumps(state).encode().ljust(_SIZE), 0)
+    return result
 
 
-def _read(data: bytes, now: float) -> Gauge:
+def _read(data: bytes, now: float) -> Bucket:
     try:
-        gauge = Gauge(**json.loads(data))
-        # A clock that was set back would make everybody wait for it.
-        return gauge if gauge.seen_at <= now + 1 else Gauge(epoch=gauge.epoch + 1)
+        bucket = Bucket(**json.loads(data))
+        # After the clock was set back, all callers would wait for the old time.
+        return bucket if bucket.updated_at <= now + 1 else Bucket(epoch=bucket.epoch + 1)
     except (ValueError, TypeError):
-        return Gauge()
+        return Bucket()

@@ -190,8 +190,8 @@ def test_a_worker_that_is_stuck_is_ended_when_a_lease_does(executor: ProcessExec
 
 def test_a_lease_does_not_end_while_an_item_waits_for_its_turn_to_ask(tmp_path: Path) -> None:
     # The second item's question is due after eight seconds, and its lease is for five.
-    pace = {"pace": str(tmp_path / "pace"), "limits": {"scripted/main": {"requests": 7.5}}}
-    executor = ProcessExecutor(WorkerConfig(traffic=pace), workers=1, at_once=2)
+    limits = {"rate_limit_folder": str(tmp_path / "pace"), "limits": {"scripted/main": {"requests": 7.5}}}
+    executor = ProcessExecutor(WorkerConfig(traffic=limits), workers=1, at_once=2)
     try:
         items = [replace(one, lease=5.0) for one in _items(_folder(tmp_path / "waiting", ["a", "b"]))]
         outcomes = list(executor.run(items))

@@ -18,7 +18,7 @@ import pytest
 from rlm.batch.errors import ExecutorError, MachineUnfit
 from rlm.batch.executors.base import WorkerConfig
 from rlm.batch.executors.ray import RayExecutor, one_line
-from rlm.batch.executors.ray_actors import ItemActor, RateLimitActor, RayBoard
+from rlm.batch.executors.ray_actors import ItemActor, RateLimitActor, RayStore
 from rlm.batch.item import Item, Outcome
 from rlm.batch.worker import messages
 from rlm.models.rate_limit.bucket import Limit
@@ -79,8 +79,8 @@ def executor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayExecutor]:
     if not _has_ray():
         pytest.skip("Ray is not installed: pip install 'rlm-kernel[ray]'")
     home = tmp_path_factory.mktemp("ray-home")
-    pace = {"pace": str(home / "pace"), "limits": {"scripted/sub": {"requests": 7.5}}}
-    executor = RayExecutor(WorkerConfig(home=str(home), traffic=pace), workers=2, at_once=2)
+    limits = {"rate_limit_folder": str(home / "pace"), "limits": {"scripted/sub": {"requests": 7.5}}}
+    executor = RayExecutor(WorkerConfig(home=str(home), traffic=limits), workers=2, at_once=2)
     yield executor
     executor.close()
 
@@ -282,18 +282,18 @@ def test_a_cluster_that_is_there_is_joined_by_its_address_and_outlives_the_batch
     batches.check_complete(again, 2)
 
 
-def test_actors_keep_one_pace_by_an_actor(executor: RayExecutor, ray: Any) -> None:
+def test_actors_share_rate_limits_through_an_actor(executor: RayExecutor, ray: Any) -> None:
     async def story() -> None:
         actor = ray.remote(RateLimitActor).options(num_cpus=0).remote()
-        one, other, limit = RayBoard(actor), RayBoard(actor), Limit(requests=30)
-        assert (await one.do("m", "take", limit, 1, 1)).due_in == 0
-        place = await other.do("m", "take", limit, 1, 1)
-        assert 1 < place.due_in <= 2
-        one.send("m", "leave", place)
-        assert (await one.do("m", "take", limit, 1, 1)).due_in <= 2
+        one, other, limit = RayStore(actor), RayStore(actor), Limit(requests=30)
+        assert (await one.apply("m", "reserve", limit, 1, 1)).due_in == 0
+        slot = await other.apply("m", "reserve", limit, 1, 1)
+        assert 1 < slot.due_in <= 2
+        one.post("m", "cancel", slot)
+        assert (await one.apply("m", "reserve", limit, 1, 1)).due_in <= 2
         ray.kill(actor)
         with pytest.raises(OSError, match="gone"):
-            await one.do("m", "take", limit, 1, 1)
+            await one.apply("m", "reserve", limit, 1, 1)
 
     asyncio.run(story())
 

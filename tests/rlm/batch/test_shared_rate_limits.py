@@ -29,7 +29,7 @@ def test_processes_share_the_pace_and_the_answers_of_a_model(tmp_path: Path, mon
     with Model(4, 0.5) as server:
         entry = {"model": "openai/local", "api_base": server.url, "api_key_env": "SOME_KEY", "num_retries": 0}
         task = {"signature": "n: int, word: str -> twice: int", "models": {"main": entry}}
-        traffic = {"pace": str(tmp_path / "pace"), "cache": str(tmp_path / "answers.sqlite")}
+        traffic = {"rate_limit_folder": str(tmp_path / "pace"), "cache_path": str(tmp_path / "answers.sqlite")}
         setting = WorkerConfig(home=str(tmp_path / "home"), traffic={**traffic, "cache_mode": "read-write"})
         executor = ProcessExecutor(setting, workers=2, at_once=5)
         try:

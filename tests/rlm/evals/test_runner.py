@@ -18,7 +18,7 @@ from rlm.evals.log import EvalLogError, LogEntry
 from rlm.evals.runner import EvaluationStopped, missing_runs, run_samples, selected_runs
 from rlm.evals.scorers import SCORERS
 from rlm.events import Event, fan_out, ignore
-from rlm.models.policy import Limit, Traffic, using
+from rlm.models.policy import Limit, RequestPolicy, using
 from rlm.traces import TraceWriter, load
 from sandbox.launch import Zygote
 from tests.support.eval_logs import settings, suite
@@ -211,7 +211,7 @@ def test_time_in_the_line_is_no_time_of_a_direct_question(tmp_path: Path) -> Non
         baseline="direct",
     )
     limits = {"scripted/main": Limit(requests=30)}
-    with using(Traffic(pace=str(tmp_path / "pace"), limits=limits)):
+    with using(RequestPolicy(rate_limit_folder=str(tmp_path / "pace"), limits=limits)):
         assert [one.ending for one in run(made, at_once=3)] == ["Submitted"] * 3
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from rlm.budgets import Remaining
 from rlm.models import policy
-from rlm.models.cache import AnswerCache, one_run, question_of
+from rlm.models.cache import ResponseCache, request_hash, run_scope
 from rlm.models.client import Answer, ModelError, ask
-from rlm.models.policy import Traffic
+from rlm.models.policy import RequestPolicy
 from tests.support.chat_server import Play, completion
 from tests.support.model_calls_process import asking
 
@@ -36,14 +36,14 @@ def path(tmp_path):
 @pytest.fixture
 def caching(path):
     def use(mode="read-write"):
-        policy.use(Traffic(cache=str(path), cache_mode=mode))
+        policy.use(RequestPolicy(cache_path=str(path), cache_mode=mode))
 
     return use
 
 
 async def in_a_run(lm, *asked, **options):
     """The answers to some questions, asked one after the other in one run."""
-    with one_run():
+    with run_scope():
         return [await ask(lm, [("user", text)], **options) for text in asked]
 
 
@@ -72,19 +72,19 @@ CHANGES = {
 @pytest.mark.parametrize("changed", CHANGES.values(), ids=CHANGES.keys())
 def test_what_changes_the_answer_is_another_question(lm_for, changed):
     one, other = lm_for("http://127.0.0.1:1/v1"), lm_for("http://127.0.0.1:1/v1", **changed)
-    assert question_of(one, TURNS, None, {}) != question_of(other, TURNS, None, {})
-    assert question_of(other, TURNS, None, {}) == question_of(other, list(TURNS), None, {})
+    assert request_hash(one, TURNS, None, {}) != request_hash(other, TURNS, None, {})
+    assert request_hash(other, TURNS, None, {}) == request_hash(other, list(TURNS), None, {})
 
 
 def test_words_and_the_system_and_the_server_are_part_of_the_question(lm_for):
     lm = lm_for("http://127.0.0.1:1/v1")
     asked = {
-        question_of(lm, TURNS, None, {}),
-        question_of(lm, TURNS, "Be brief.", {}),
-        question_of(lm, TURNS[:1], None, {}),
-        question_of(lm, [("user", "What is 1?and 2?")], None, {}),
-        question_of(lm, TURNS, None, {"temperature": 1.0}),
-        question_of(lm_for("http://127.0.0.1:2/v1"), TURNS, None, {}),
+        request_hash(lm, TURNS, None, {}),
+        request_hash(lm, TURNS, "Be brief.", {}),
+        request_hash(lm, TURNS[:1], None, {}),
+        request_hash(lm, [("user", "What is 1?and 2?")], None, {}),
+        request_hash(lm, TURNS, None, {"temperature": 1.0}),
+        request_hash(lm_for("http://127.0.0.1:2/v1"), TURNS, None, {}),
     }
     assert len(asked) == 6
 
@@ -92,7 +92,7 @@ def test_words_and_the_system_and_the_server_are_part_of_the_question(lm_for):
 def test_how_it_is_asked_is_not(lm_for):
     one = lm_for("http://127.0.0.1:1/v1", api_key="sk-one", timeout=5, num_retries=1)
     other = lm_for("http://me:password@127.0.0.1:1/v1", api_key="sk-other", timeout=9, num_retries=9)
-    assert question_of(one, TURNS, None, {}) == question_of(other, TURNS, None, {"cache": False})
+    assert request_hash(one, TURNS, None, {}) == request_hash(other, TURNS, None, {"cache": False})
 
 
 def test_time_and_money_that_are_left_do_not_make_it_another_question(lm_for):
@@ -102,7 +102,7 @@ def test_time_and_money_that_are_left_do_not_make_it_another_question(lm_for):
         remaining = Remaining(
             **{"llm_calls": 5, "seconds": 7.0, "tokens": 9000, "cost_usd": 0.5, "iterations": 3} | left
         )
-        return question_of(lm, [("user", f"Output:\n1\n\n[{remaining}]")], None, {})
+        return request_hash(lm, [("user", f"Output:\n1\n\n[{remaining}]")], None, {})
 
     assert asked() == asked(seconds=3.0) == asked(tokens=12) == asked(cost_usd=0.01)
     assert len({asked(), asked(llm_calls=4), asked(iterations=2)}) == 3
@@ -122,11 +122,11 @@ async def test_samples_of_one_run_stay_samples_and_come_again_in_their_order(cha
 async def test_a_question_that_failed_is_the_same_the_next_time(chat, lm_for, caching):
     caching()
     chat.plays = [Play(400, b"{}"), Play()]
-    with one_run():
+    with run_scope():
         with pytest.raises(ModelError):
             await ask(lm_for(chat.url), TURNS)
         await ask(lm_for(chat.url), TURNS)
-    with one_run():
+    with run_scope():
         assert (await ask(lm_for(chat.url), TURNS)).cached
 
 
@@ -166,7 +166,7 @@ async def test_what_an_adapter_of_dspys_asks_is_paid_for_once_too(chat, lm_for, 
 
     async def asked(*prompts):
         lm, calls = lm_for(chat.url, num_retries=0), []
-        with watch_calls(calls.append), one_run():
+        with watch_calls(calls.append), run_scope():
             values = [(await ask_typed(lm, one, int, adapter=dspy.ChatAdapter())).value for one in prompts]
         assert [one["outputs"] for one in lm.history] == [[one.text] for one in calls]
         return values, [(one.cached, one.cost_usd, one.tokens_in) for one in calls]
@@ -202,14 +202,14 @@ async def test_a_broken_file_is_set_aside(chat, lm_for, caching, path, caplog, h
     with caplog.at_level(logging.WARNING, "rlm"):
         assert not (await ask(lm_for(chat.url), TURNS)).cached
     assert (await ask(lm_for(chat.url), TURNS)).cached
-    assert "moved to" in caplog.text
+    assert "renamed to" in caplog.text
     (aside,) = [one for one in path.parent.glob("*.broken-*") if not one.name.endswith(("-wal", "-shm"))]
     assert aside.read_bytes() != path.read_bytes()
 
 
 async def test_a_file_that_cannot_be_written_stops_nothing(chat, lm_for, tmp_path, caplog):
     (tmp_path / "file").write_text("")
-    policy.use(Traffic(cache=str(tmp_path / "file" / "answers.sqlite"), cache_mode="read-write"))
+    policy.use(RequestPolicy(cache_path=str(tmp_path / "file" / "answers.sqlite"), cache_mode="read-write"))
     for _ in range(2):
         assert (await ask(lm_for(chat.url), TURNS)).text == "ok"
     assert len(caplog.records) == 1  # said once
@@ -229,7 +229,7 @@ async def test_an_answer_that_cannot_be_read_is_asked_for(chat, lm_for, caching,
 
 @pytest.mark.processes
 def test_processes_write_and_read_one_file_at_the_same_time(chat, path, tmp_path):
-    use = {"pace": str(tmp_path / "pace"), "cache": str(path), "cache_mode": "read-write"}
+    use = {"rate_limit_folder": str(tmp_path / "pace"), "cache_path": str(path), "cache_mode": "read-write"}
     _, said = asking(chat.url, 2, 40, use)
     assert {text for one in said for text in one} <= {"ok", "cached"}
     assert 40 <= len(chat.requests) <= 80
@@ -242,10 +242,10 @@ def test_processes_write_and_read_one_file_at_the_same_time(chat, path, tmp_path
 async def test_a_writer_that_is_killed_leaves_a_file_that_works(path):
     code = """
 import sys
-from rlm.models.cache import AnswerCache
-cache, number = AnswerCache(sys.argv[1], "read-write"), 0
+from rlm.models.cache import ResponseCache
+cache, number = ResponseCache(sys.argv[1], "read-write"), 0
 while True:
-    cache.keep(b"question", number, {"text": "x" * 10000})
+    cache.put(b"question", number, {"text": "x" * 10000})
     if number == 20:
         print("writing", flush=True)
     number += 1
@@ -254,13 +254,13 @@ while True:
     with writer:
         assert writer.stdout.readline() == b"writing\n"
         writer.kill()
-    cache = AnswerCache(path, "read-write")
-    assert all(cache.find(b"question", number) == {"text": "x" * 10000} for number in range(21))
-    await asyncio.to_thread(cache.keep, b"another", 0, {"text": "y"})
-    assert cache.find(b"another", 0) == {"text": "y"}
+    cache = ResponseCache(path, "read-write")
+    assert all(cache.get(b"question", number) == {"text": "x" * 10000} for number in range(21))
+    await asyncio.to_thread(cache.put, b"another", 0, {"text": "y"})
+    assert cache.get(b"another", 0) == {"text": "y"}
     cache.close()
 
 
 def test_a_mode_that_is_not_known_is_refused(path):
     with pytest.raises(ValueError, match="off, read, read-write"):
-        AnswerCache(path, "write")
+        ResponseCache(path, "write")

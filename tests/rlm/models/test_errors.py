@@ -11,14 +11,17 @@ import time
 
 import pytest
 
-from rlm.models.client import Backoff, ModelError, ask
+from rlm.models.client import ModelError, ask
 from rlm.models.direct import http1
 from rlm.models.direct.connection_pool import connections
 from rlm.models.errors import describe, read_fault
+from rlm.models.retry import RetryPolicy
+from rlm.models.waiting import on_wait
 from tests.support.chat_server import Play, completion, error
 
 KEY = "sk-very-secret-key"
-QUICK = Backoff(first=0.02)
+QUICK = RetryPolicy(first=0.02, patience=0.0)
+PATIENT = RetryPolicy(first=0.02, longest=0.1, patience=30.0)
 
 
 @pytest.fixture(params=["direct", "dspy"])
@@ -28,7 +31,7 @@ def way(request):
 
 async def failed(lm, **options):
     with pytest.raises(ModelError) as caught:
-        await ask(lm, [("user", "x")], **{"backoff": QUICK} | options)
+        await ask(lm, [("user", "x")], **{"retry": QUICK} | options)
     message = str(caught.value)
     assert KEY not in message
     assert lm.model in message
@@ -39,7 +42,7 @@ async def failed(lm, **options):
 async def test_a_rate_limit_passes(chat, lm_for, way):
     limit = Play(429, error("slow down", "rate_limit_exceeded"), {"Retry-After": "0.2"})
     chat.plays = [limit, limit, Play()]
-    answer = await ask(lm_for(chat.url, way), [("user", "x")], backoff=QUICK)
+    answer = await ask(lm_for(chat.url, way), [("user", "x")], retry=QUICK)
     assert answer.text == "ok"
     assert answer.waited >= 0.4
     assert len(chat.requests) == 3
@@ -82,7 +85,7 @@ async def test_a_server_that_asks_for_hours_is_not_waited_for(chat, lm_for, way)
 @pytest.mark.parametrize("status", [500, 502, 503, 529])
 async def test_a_fault_of_the_server_passes(chat, lm_for, way, status):
     chat.plays = [Play(status, b"<html>bad gateway</html>"), Play()]
-    answer = await ask(lm_for(chat.url, way), [("user", "x")], backoff=QUICK)
+    answer = await ask(lm_for(chat.url, way), [("user", "x")], retry=QUICK)
     assert answer.text == "ok"
     assert answer.waited > 0
 
@@ -114,7 +117,7 @@ async def test_a_name_that_nobody_knows(lm_for, way):
 async def test_a_connection_that_breaks_in_the_middle_passes(chat, lm_for, way):
     half = Play().written()[:-20]
     chat.plays = [Play(raw=half, hang_up=True), Play()]
-    answer = await ask(lm_for(chat.url, way), [("user", "x")], backoff=QUICK)
+    answer = await ask(lm_for(chat.url, way), [("user", "x")], retry=QUICK)
     assert answer.text == "ok"
     assert answer.waited > 0
 
@@ -136,7 +139,7 @@ async def test_a_slow_answer(chat, lm_for, way):
 
 async def test_a_slow_answer_passes(chat, lm_for, way):
     chat.plays = [Play(wait=30), Play()]
-    answer = await ask(lm_for(chat.url, way, timeout=0.3), [("user", "x")], backoff=QUICK)
+    answer = await ask(lm_for(chat.url, way, timeout=0.3), [("user", "x")], retry=QUICK)
     assert answer.text == "ok"
 
 
@@ -145,15 +148,15 @@ async def test_the_deadline_ends_an_attempt(chat, lm_for, way):
     began = time.monotonic()
     fault = await failed(lm_for(chat.url, way), deadline=began + 0.3)
     assert fault.kind == "timeout"
-    assert "the time for this call is over" in str(fault)
+    assert "timed out after 0.3 s; no answer in time" in str(fault)
     assert time.monotonic() - began < 15
 
 
 async def test_nobody_waits_past_the_deadline(chat, lm_for, way):
     chat.plays = [Play(429, error("slow down"), {"Retry-After": "30"})]
     fault = await failed(lm_for(chat.url, way), deadline=time.monotonic() + 20)
-    assert fault.kind == "timeout"
-    assert "slow down" in str(fault)
+    assert fault.kind == "rate"
+    assert "timed out after 20 s; too many requests (slow down)" in str(fault)
     assert fault.waited == 0
 
 
@@ -166,7 +169,7 @@ LASTING = {
     "a bad key": (401, error(f"Incorrect API key provided: {KEY}", "invalid_api_key"), "key", "OPENAI_API_KEY"),
     "a key without rights": (403, error("not yours"), "key", "OPENAI_API_KEY"),
     "no credit": (402, error("pay first"), "billing", "pay first"),
-    "no quota": (429, error("You exceeded your quota", "insufficient_quota"), "billing", "See to the account"),
+    "no quota": (429, error("You exceeded your quota", "insufficient_quota"), "billing", "Check the account"),
     "an unknown model": (404, error("The model `local` does not exist", "model_not_found"), "model", "does not exist"),
     "an unknown place": (404, b"<html>Not Found</html>", "model", "api_base"),
     "too long": (400, error("maximum context length is 10", "context_length_exceeded"), "context", "Send less"),
@@ -293,9 +296,38 @@ async def test_through_litellm_retries_are_ours_alone(chat, lm_for):
 
 
 def test_waits_grow_and_differ():
-    backoff = Backoff(first=1.0, most=10.0)
-    waits = [[backoff.seconds(failures, None) for _ in range(50)] for failures in (1, 2, 3, 9)]
+    retry = RetryPolicy(first=1.0, longest=10.0)
+    waits = [[retry.delay(failures, None) for _ in range(50)] for failures in (1, 2, 3, 9)]
     for wait, most in zip(waits, (1.0, 2.0, 4.0, 10.0), strict=True):
         assert all(most / 2 <= one <= most for one in wait)
         assert len(set(wait)) > 1
-    assert all(5.0 <= backoff.seconds(1, 5.0) <= 5.5 for _ in range(50))
+    assert all(5.0 <= retry.delay(1, 5.0) <= 5.5 for _ in range(50))
+
+
+@pytest.mark.parametrize("status", [429, 503, 529])
+async def test_a_short_outage_is_waited_out_beyond_the_retries(chat, lm_for, way, status):
+    busy = Play(status, error("overloaded"))
+    chat.plays = [busy] * 5 + [Play()]
+    waits = []
+    with on_wait(waits.append):
+        answer = await ask(lm_for(chat.url, way, num_retries=1), [("user", "x")], retry=PATIENT)
+    assert answer.text == "ok"
+    assert len(chat.requests) == 6
+    assert [one.model for one in waits] == ["openai/local"] * 5
+    assert {one.reason for one in waits} == {"too many requests" if status == 429 else "the server failed"}
+    assert answer.waited >= sum(one.seconds for one in waits) > 0
+
+
+async def test_an_outage_is_not_waited_out_longer_than_the_patience(chat, lm_for, way):
+    chat.plays = [Play(503, error("overloaded"))]
+    retry = RetryPolicy(first=0.02, longest=0.1, patience=0.5)
+    fault = await failed(lm_for(chat.url, way, num_retries=1), retry=retry)
+    assert fault.kind == "server"
+    assert len(chat.requests) > 2
+
+
+@pytest.mark.parametrize(("status", "retries", "requests"), [(500, 1, 2), (503, 0, 1)])
+async def test_other_failures_and_models_without_retries_have_no_patience(chat, lm_for, way, status, retries, requests):
+    chat.plays = [Play(status, error("broken"))]
+    await failed(lm_for(chat.url, way, num_retries=retries), retry=PATIENT)
+    assert len(chat.requests) == requests

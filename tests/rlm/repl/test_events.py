@@ -8,7 +8,9 @@ import json
 import pytest
 
 from rlm.budgets import FallbackTrigger
-from rlm.results import Failed
+from rlm.models import policy
+from rlm.models.policy import Limit, RequestPolicy
+from rlm.results import Failed, Submitted
 
 
 def of_kind(made, kind):
@@ -100,3 +102,15 @@ async def test_an_interrupted_run_says_so(make):
     with pytest.raises(asyncio.CancelledError):
         await running
     assert made.events[-1].kind == "run_interrupted"
+
+
+async def test_waiting_for_a_rate_limit_is_an_event_and_no_time_of_the_run(make, tmp_path):
+    limits = {"scripted/main": Limit(requests=30)}
+    made = make(["print(doc)", "SUBMIT(answer=1)"], trigger=FallbackTrigger(max_duration=1.5))
+    with policy.using(RequestPolicy(rate_limit_folder=str(tmp_path / "limits"), limits=limits)):
+        result = await made.run(doc="x")
+    assert isinstance(result, Submitted)
+    waits = [event for event in made.events if event.kind == "model_waiting"]
+    assert [(event.model, event.reason, event.role) for event in waits] == [("scripted/main", "rate limit", "main")]
+    assert 1 < waits[0].seconds <= 2.1
+    assert waits[0].id == of_kind(made, "model_asked")[1]["id"]

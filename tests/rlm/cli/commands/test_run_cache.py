@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import rlm.cli
+from rlm.cli import exit_codes
 from rlm.models.direct.connection_pool import connections
 from rlm.models.profile import profile_of
 from rlm.models.rate_limit.bucket import Limit
-from tests.support.chat_server import ChatServer, Play, completion
+from tests.support.chat_server import ChatServer, Play, completion, error
 
 LOOK = "Look.\n```python\nprint(llm_query('a colour?'), llm_query('a colour?'))\n```"
 SUBMIT = "Done.\n```python\nSUBMIT(n=3)\n```"
@@ -101,3 +102,17 @@ def test_a_limit_is_a_number_above_nothing(model: Any, tmp_path: Path, capfd: An
         rlm.cli.main(["run", "task.yaml"])
     assert ended.value.code == 2
     assert "tokens_per_minute" in capfd.readouterr().err
+
+
+def test_a_run_that_its_provider_breaks_off_names_the_command_that_continues_it(
+    model: Any, capfd: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plays = [Play(body=completion("```python\nprint(1)\n```")), Play(503, error("down"), {"Retry-After": "3600"})]
+    monkeypatch.setattr(model, "next_play", lambda: plays.pop(0) if len(plays) > 1 else plays[0])
+    with pytest.raises(SystemExit) as ended:
+        rlm.cli.main(["run", "task.yaml", "--json"])
+    out, err = capfd.readouterr()
+    result = json.loads(out)
+    assert ended.value.code == exit_codes.NO_ANSWER
+    assert "it asks to wait 3,600 seconds" in result["reason"]
+    assert f"rlm resume {result['run_id']}" in err

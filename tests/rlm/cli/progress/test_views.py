@@ -396,3 +396,17 @@ def test_long_texts_are_cut_to_a_line() -> None:
     assert formatting.one_line("x " * 5_000_000, 10).endswith("…")
     assert formatting.last_line("first\nlast\n\n") == "last"
     assert formatting.last_line("") == ""
+
+
+def test_a_wait_for_a_provider_is_shown_until_it_is_over() -> None:
+    clock, out = Clock(), io.StringIO()
+    state = RunState(clock)
+    view = LineView(out, state)
+    data = {"id": 1, "role": "main", "model": "openai/gpt-5-mini", "reason": "too many requests", "seconds": 20.0}
+    for event in [*events()[:2], make_event("model_waiting", "run1", data)]:
+        view.observe(event)
+    assert "waiting 20 s for openai/gpt-5-mini: too many requests" in out.getvalue()
+    clock.now += 5
+    assert "waiting 15 s for openai/gpt-5-mini" in drawn(state, width=120)
+    clock.now += 15
+    assert "waiting" not in drawn(state, width=120)

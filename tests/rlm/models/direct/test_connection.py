@@ -17,11 +17,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rlm.models.client import Backoff, ModelError, ask
+from rlm.models.client import ModelError, ask
 from rlm.models.direct.client import retry_after_seconds
 from rlm.models.direct.connection_pool import connections
 from rlm.models.direct.http1 import InvalidResponse
 from rlm.models.direct.transport import Endpoint
+from rlm.models.retry import RetryPolicy
 from tests.support.chat_server import CERTIFICATE, ChatServer, Play, error
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -181,7 +182,7 @@ def test_a_cancelled_handshake_leaves_no_descriptor_in_the_event_loop() -> None:
 async def test_a_date_to_wait_for_that_no_calendar_has_is_none(chat: ChatServer, lm_for: Any, value: str) -> None:
     chat.plays = [Play(429, error("slow down"), {"Retry-After": value})]
     with pytest.raises(ModelError) as caught:
-        await ask(lm_for(chat.url, num_retries=1), [("user", "x")], backoff=Backoff(first=0.01))
+        await ask(lm_for(chat.url, num_retries=1), [("user", "x")], retry=RetryPolicy(first=0.01, patience=0.0))
     assert caught.value.kind == "rate"
     assert len(chat.requests) == 2
 
