@@ -13,7 +13,7 @@ import datetime
 import importlib
 import random
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +104,26 @@ def is_predictor_observed(predictor: Any) -> bool:
     settings = dspy.settings
     active = settings.callbacks or predictor.callbacks or settings.send_stream is not None or settings.track_usage
     return bool(active) or type(predictor) is not dspy.Predict
+
+
+def run_beside_stream(work: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+    """Run a coroutine function in the event loop that reads dspy's stream; without a stream, call `otherwise`.
+
+    `dspy.streamify` calls a module in a worker thread. Its stream holds a few chunks only, and whoever sends more from
+    another event loop waits for ever.
+    """
+    import dspy
+
+    if dspy.settings.send_stream is None:
+        return otherwise()
+    from anyio import from_thread
+
+    try:
+        return from_thread.run(work)
+    except RuntimeError as error:
+        if "AnyIO worker thread" not in str(error):
+            raise
+        return otherwise()  # somebody else set a stream
 
 
 def without_streaming(**settings: Any) -> Any:

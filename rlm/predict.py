@@ -19,7 +19,7 @@ import sandbox
 from .budgets import FallbackTrigger
 from .calibration.calibrator import for_models
 from .calibration.io import scorer_of
-from .dspy_bridge import add_to_trace, is_predictor_observed
+from .dspy_bridge import add_to_trace, is_predictor_observed, run_beside_stream
 from .errors import RlmError
 from .events import Observer, fan_out, ignore
 from .extraction.confidence import Scorer, score
@@ -170,7 +170,12 @@ class Predict(dspy.Module):  # type: ignore[misc]
 
         The result of the run is there as `result`, unless an output has that name.
         """
-        return self._prediction(self.run_with_fallback(**inputs))
+        run = self._make_run(inputs)
+
+        async def execute() -> ExecutionResult[Any]:
+            return await run
+
+        return self._prediction(run_beside_stream(execute, run.run_here))
 
     async def aforward(self, /, **inputs: Any) -> Any:
         """As `forward`, asynchronously."""
