@@ -135,20 +135,20 @@ def open_batch(
         def start_executor() -> Executor:
             left = batch.total - sum(subtotal.count for subtotal in ledger.totals().values())
             running = at_once or DEFAULT_AT_ONCE
-            made: Executor
+            started: Executor
             if executor == "ray" and left:  # a cluster is not started if there is nothing to run
                 from .executors.ray import RayExecutor
 
-                made = RayExecutor(config, address=ray_address, workers=workers, at_once=running)
+                started = RayExecutor(config, address=ray_address, workers=workers, at_once=running)
             else:
                 from .executors.processes import ProcessExecutor, processor_count
 
                 # Each process would load its own copy of a local model.
                 size = workers or (1 if local_models else min(processor_count(), max(1, left)))
                 log = ledger.path.with_suffix(".log")
-                made = ProcessExecutor(config, workers=size, at_once=running, log=log)
-            stack.callback(made.close)
-            return made
+                started = ProcessExecutor(config, workers=size, at_once=running, log=log)
+            stack.callback(started.close)
+            return started
 
         yield BatchRun(batch, ledger, results, start_executor)
 
