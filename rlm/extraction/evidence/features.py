@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any
 from ...history import REPLHistoryEntry
 from ...signatures.validation import plain
 from ..confidence import score
-from .cells import literals, loop_names
+from .cells import beside_name, is_tentative, literals, loop_names
 from .find import RECENT, Findings
-from .flatten import leaves_of, same, spread
-from .labels import beside_name, is_tentative
-from .match import Text, is_distinctive
+from .match import Text, is_distinctive, leaves_of, same, spread
 
 if TYPE_CHECKING:
     from sandbox.results import Variable

@@ -28,8 +28,7 @@ from ...json_values import Path, pointer
 from ...results import Evidence
 from ...signatures.validation import plain
 from .cells import literals, printed
-from .flatten import Leaf, leaves_of, same, spread
-from .match import Text, is_distinctive, needles, normal
+from .match import Leaf, Text, is_distinctive, leaves_of, needles, normal, same, spread
 from .numbers import Number, Numbers, as_number
 
 if TYPE_CHECKING:
