@@ -1,4 +1,4 @@
-"""Language models: asking one, and those that answer from a file."""
+"""Language models: calls with retries, rate limits and a cache; local models; models that answer from a script."""
 
 from __future__ import annotations
 

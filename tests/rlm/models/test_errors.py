@@ -14,7 +14,7 @@ import pytest
 from rlm.models.client import ModelError, ask
 from rlm.models.direct import http1
 from rlm.models.direct.connection_pool import connections
-from rlm.models.errors import describe, read_fault
+from rlm.models.errors import describe, describe_deadline, read_fault
 from rlm.models.retry import RetryPolicy
 from rlm.models.waiting import on_wait
 from tests.support.chat_server import Play, completion, error
@@ -331,3 +331,11 @@ async def test_other_failures_and_models_without_retries_have_no_patience(chat, 
     chat.plays = [Play(status, error("broken"))]
     await failed(lm_for(chat.url, way, num_retries=retries), retry=PATIENT)
     assert len(chat.requests) == requests
+
+
+def test_a_deadline_in_the_queue_of_a_rate_limit_is_described(lm_for):
+    lm = lm_for("http://127.0.0.1:1/v1")
+    place = "the rate limit of openai/local at http://127.0.0.1:1/v1"
+    assert describe_deadline(None, lm, 0, 60.0, 12) == f"timed out after 60 s waiting for {place} (12 requests ahead)"
+    assert describe_deadline(None, lm, 0, 0.5, 1) == f"timed out after 0.5 s waiting for {place} (1 request ahead)"
+    assert describe_deadline(None, lm, 0, 60.0, 0) == f"timed out after 60 s waiting for {place}"
