@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..dspy_bridge import call_lm
+from ..dspy_bridge import call_lm, is_observed, record_call
 from ..errors import RlmError
 from ..redaction import protect
 from .direct.routing import direct_client
-from .engines import ask_engine, engine_of
 from .errors import Refused
 from .policy import cached_request_for, rate_limiter_for
+from .profile import profile_of
 from .rate_limit.limiter import estimate_tokens
-from .requests import config_for, request_for
-from .response import ModelResponse
+from .requests import ModelResponse, config_for, request_for
 from .retry import AttemptsFailed, ModelAttempts, RetryPolicy
 
 
@@ -145,3 +144,23 @@ async def _ask_dspy(
     if recorded is None:
         return ModelResponse.of(response, None)
     return replace(ModelResponse.of(response, recorded.cost_usd), cached=recorded.cached)
+
+
+def engine_of(lm: Any) -> Any:
+    """Return the asynchronous engine of a model in this process; None if dspy takes part in its calls."""
+    engine = profile_of(lm).engine
+    return None if engine is None or lm.cache or is_observed(lm) else engine
+
+
+async def ask_engine(
+    engine: Any, lm: Any, turns: Sequence[tuple[str, str]], system: str | None, options: Mapping[str, Any]
+) -> ModelResponse:
+    """Make one attempt, and record it in dspy's histories and usage tracker."""
+    request = request_for(lm.model, turns, system, config_for({**lm.kwargs, **options}))
+    reply = ModelResponse.of(await engine.complete(request), None)
+    asked = [("system", system), *turns] if system is not None else turns
+    used = {"prompt_tokens": reply.tokens_in, "completion_tokens": reply.tokens_out}
+    used["total_tokens"] = reply.tokens_in + reply.tokens_out
+    response = {"choices": [{"finish_reason": reply.finish_reason}]}
+    record_call(lm, [{"role": role, "content": text} for role, text in asked], reply.text, used, response, lm.model)
+    return reply

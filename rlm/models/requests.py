@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 # Settings of the connection, which are no part of a request.
@@ -68,3 +69,24 @@ def _message(role: str, text: str) -> Any:
     from dspy.lm15 import Message
 
     return Message.user(text) if role == "user" else Message.assistant(text)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelResponse:
+    """The text of a response, and what it cost."""
+
+    text: str
+    finish_reason: str
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float | None
+    cached: bool = False
+    """Whether dspy's cache had the response: then no server was asked."""
+
+    @classmethod
+    def of(cls, response: Any, cost_usd: float | None) -> ModelResponse:
+        """Read a `dspy.lm15.Response`."""
+        # Not `message.text`: that is empty when a model also shows its reasoning.
+        text = "".join(part.text for part in response.message.parts if part.type == "text")
+        usage = response.usage
+        return cls(text, response.finish_reason, usage.input_tokens or 0, usage.output_tokens or 0, cost_usd)

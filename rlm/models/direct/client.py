@@ -17,8 +17,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from ...dspy_bridge import is_priced, record_call, record_response
-from ..requests import request_for
-from ..response import ModelResponse
+from ..requests import ModelResponse, request_for
 from .http1 import ResponseReader
 from .messages import RequestTemplate, TextCompletion
 from .transport import Endpoint
