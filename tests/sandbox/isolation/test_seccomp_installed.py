@@ -232,6 +232,7 @@ def test_libzmq_serves_on_a_listening_socket_that_was_handed_in(options: dict[st
     with socket.socket(socket.AF_UNIX) as listener, zmq.Context() as context, context.socket(zmq.DEALER) as client:
         listener.bind(path)
         listener.listen(4)
+        client.setsockopt(zmq.LINGER, 0)  # it may have connected again, and would wait 30 s for a handshake
         client.connect(f"ipc://{path}")
         client.send(b"hello")
         assert (
