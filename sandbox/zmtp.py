@@ -115,19 +115,21 @@ class Connection:
 
     def messages(self, end: float) -> Iterator[list[bytes]]:
         """Read what has arrived and yield its messages, until this moment of `time.monotonic`; see `behind`."""
-        drained = self.behind = False
+        self.behind = False
+        size, late = _READ_BYTES, False
         while True:
             while (message := self._next_message()) is not None:
                 yield message
                 if time.monotonic() >= end:
                     self.behind = True
                     return
-            if drained:
+            if size < _READ_BYTES:  # nothing more has arrived
                 return
-            if time.monotonic() >= end:
+            if late:
                 self.behind = True
                 return
-            drained = self._read() < _READ_BYTES
+            size = self._read()  # at least once, however late it is: every turn gets on
+            late = time.monotonic() >= end
 
     def close(self) -> None:
         """Hang up."""

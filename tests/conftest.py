@@ -16,9 +16,10 @@ import sandbox
 pytest.register_assert_rewrite("tests.support")
 
 # A machine that is busy is slow, which says nothing about the code.
-# With `--hypothesis-profile=thorough` it looks longer.
+# With `--hypothesis-profile=thorough` it looks longer; `hours` is for a test that is run by hand.
 hypothesis.settings.register_profile("rlm", deadline=None, max_examples=40)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1_000)
+hypothesis.settings.register_profile("hours", deadline=None, max_examples=100_000)
 hypothesis.settings.load_profile("rlm")
 
 # Processes that tests start inherit what whoever started the tests had set: `nohup` ignores SIGHUP, jobs in the

@@ -4,57 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.hostile_kernel import NOW, TAKE_APART
+
 from .hosts import Box, Ended, Raised, eventually, goes_on, runs
 
 pytestmark = pytest.mark.any_user
 MB = 1 << 20
 
-_TAKE_APART = """
-import gc, json, os, socket, struct, sys, threading, time
-kernel = next(o for o in gc.get_objects() if type(o).__name__ == 'Kernel' and 'sandbox' in type(o).__module__)
-wire, iopub, shell, calls = kernel._wire, kernel._iopub, kernel._shell, kernel._calls
-
-def sign(*parts):
-    return [b'<IDS|MSG>', wire._sign(parts), *parts]
-
-def header(kind, **more):
-    return json.dumps({'msg_id': 'x', 'msg_type': kind, 'session': 's', **more}).encode()
-
-def publish(kind, content, of=None, metadata=b'{}'):
-    parts = sign(header(kind), of or parent, metadata, json.dumps(content).encode())
-    iopub.send_multipart([kind.encode(), *parts])
-
-def reply(content, metadata={}, of=None):
-    parts = sign(header('execute_reply'), of or parent, json.dumps(metadata).encode(), json.dumps(content).encode())
-    shell.send_multipart([*request.identities, *parts])
-
-def frame(body):
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return struct.pack('!I', len(data)) + data
-
-def hang():
-    import signal
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    while True:
-        time.sleep(1)
-
-def connections():
-    for number in range(3, 256):
-        try:
-            one = socket.socket(fileno=os.dup(number))
-            one.getpeername()
-        except OSError:
-            continue
-        if number != calls.socket.fileno():
-            yield one
-'taken apart'
-"""
-_NOW = "request = kernel._request\nparent = json.dumps(request.header).encode()\n"
-
 
 def _attack(box: Box, code: str, **options: object) -> Ended:
-    assert box.run(_TAKE_APART).value == "'taken apart'"
-    ended = box.run(_NOW + code, **options)  # type: ignore[arg-type]
+    assert box.run(TAKE_APART).value == "'taken apart'"
+    ended = box.run(NOW + code, **options)  # type: ignore[arg-type]
     # An attack that fails by its own fault proves nothing.
     own_faults = ("AttributeError", "ImportError", "ModuleNotFoundError", "NameError", "SyntaxError")
     assert ended.error not in own_faults, ended

@@ -11,8 +11,10 @@ import time
 
 import pytest
 
+from tests.support.hostile_kernel import NOW, TAKE_APART
+
 from .hosts import Box, goes_on
-from .test_frames import _NOW, _TAKE_APART, MB, _attack
+from .test_frames import MB, _attack
 
 pytestmark = pytest.mark.any_user
 
@@ -95,7 +97,7 @@ def test_no_turn_of_the_event_loop_is_long(host, variant, attack):
         "run_on_loop",
         isolation=variant.tier,
         limits={"cell_seconds": 30.0},
-        code=[_TAKE_APART, _NOW + _ON_A_LOOP[attack]],
+        code=[TAKE_APART, NOW + _ON_A_LOOP[attack]],
         timeout=1.0,
     )
     assert ended["longest"] < TURN, ended
@@ -113,7 +115,7 @@ def test_calls_that_are_refused_cost_little(host, variant, call):
         "while True:\n    calls.socket.sendall(data)"
     )
     limits = {"cell_seconds": 30.0}
-    ended = host.ask("run_on_loop", isolation=variant.tier, limits=limits, code=[_TAKE_APART, _NOW + code], timeout=8.0)
+    ended = host.ask("run_on_loop", isolation=variant.tier, limits=limits, code=[TAKE_APART, NOW + code], timeout=8.0)
     assert ended["death"] == "ProtocolViolation" or call == "refused", ended
     assert ended["used"] < 4.0, ended
 

@@ -161,3 +161,22 @@ def test_a_peer_that_does_not_read_is_a_violation(impostor, monkeypatch):
     with pytest.raises(ProtocolViolation, match="does not take"):
         connection.send_multipart([bytes(50 << 20)])
     connection.close()
+
+
+def test_commands_without_end_are_a_violation(impostor):
+    connection = impostor(b"\x04\x00" * 20_000)
+    with pytest.raises(ProtocolViolation, match="commands"):
+        wait(connection)
+    connection.close()
+
+
+def test_a_turn_that_is_over_before_it_begins_gets_on_all_the_same(impostor):
+    """A machine that is busy may let any time pass between two lines."""
+    connection = impostor(b"\x00\x01a" * 100)
+    taken = []
+    for _ in range(300):
+        taken += connection.messages(0.0)
+        if not connection.behind:
+            break
+    assert taken == [[b"a"]] * 100
+    connection.close()
