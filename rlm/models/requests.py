@@ -1,4 +1,4 @@
-"""Requests in the form of `dspy.lm15`, from a conversation and the settings of a `dspy.LM`."""
+"""Requests in the form of `dspy.lm15`, and the response that every way of calling a model returns."""
 
 from __future__ import annotations
 
