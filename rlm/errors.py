@@ -173,7 +173,7 @@ _HOME = {
     "ExecutorError": "batch.errors",
     "ExtractionError": "extraction.errors",
     "ForeignResultsFile": "batch.errors",
-    "InputNotRecorded": "traces.inputs",
+    "InputNotRecorded": "traces.encoding",
     "InvalidInputs": "signatures.validation",
     "InvalidOutputs": "signatures.validation",
     "InvalidValue": "signatures.validation",
