@@ -42,7 +42,7 @@ def test_reviews_are_sorted_by_the_embedded_model_and_the_output_says_so(run: An
     done = run("reviews", 4)
     assert done.returncode == 0, done.stderr
     said = " ".join(f"{done.stdout} {done.stderr}".split())
-    assert "what main and extraction say was written in advance (reviews.replies.yaml)" in said
+    assert "main and extraction replies were written in advance (reviews.replies.yaml)" in said
     assert "A real model: sub is local/embedded." in said
     assert "4 LLM calls from the code" in said
 
