@@ -86,10 +86,20 @@ class Tab:
         await dialog.dismiss()
 
     async def until(self, expression: str) -> None:
-        """Wait until an expression is true in the page. Playwright's own way needs `eval`, which the page forbids."""
+        """Wait until an expression is true in the page. Playwright's own way needs `eval`, which the page forbids.
+
+        The elements may not be there yet: write `document.querySelector(...)?.height`.
+        """
         end = time.monotonic() + 30
         while not await self.page.evaluate(expression):
             assert time.monotonic() < end, f"never true: {expression}"
+            await asyncio.sleep(0.02)
+
+    async def complained(self, text: str) -> None:
+        """Wait until the page has complained of something with this text."""
+        end = time.monotonic() + 30
+        while not any(text in complaint for complaint in self.complaints):
+            assert time.monotonic() < end, f"never said: {text}"
             await asyncio.sleep(0.02)
 
     async def wide(self) -> int:

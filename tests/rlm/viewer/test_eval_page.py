@@ -87,10 +87,12 @@ async def test_the_table_shows_scores_by_length_and_every_sample(tab: Any, place
     await expect(page.locator(ROWS)).to_have_count(4)
     await expect(page.locator(".total")).to_have_text("4 runs of 6")
     cells = page.locator("tr[data-length='64000'] td")
-    assert await cells.all_inner_texts() == [
-        *("64k", "2", "0.667 ±0.444", "0.667 ±0.444", "1.000", "1 submitted, 2 extracted"),
-        *("802", "$0.18", "3.0 s"),
-    ]
+    await expect(cells).to_have_text(
+        [
+            *("64k", "2", "0.667 ±0.444", "0.667 ±0.444", "1.000", "1 submitted, 2 extracted"),
+            *("802", "$0.18", "3.0 s"),
+        ]
+    )
     await expect(page.locator("tr[data-suite='all'] .mean b")).to_have_text("0.500")
     row = page.locator("[data-sample='lease-2']")
     await expect(row.locator(".score")).to_have_text("0.00")
@@ -130,9 +132,9 @@ async def test_samples_are_searched_filtered_and_sorted(tab: Any, place: str) ->
     await page.fill("#search", "")
     await expect(rows).to_have_count(4)
     await page.click(".runs-head .cost button")
-    assert (await page.locator(f"{ROWS} .cost").all_inner_texts())[0] == "$0.50"
+    await expect(page.locator(f"{ROWS} .cost").first).to_have_text("$0.50")
     await page.click(".runs-head .score button")
-    assert await page.locator(f"{ROWS} .score").all_inner_texts() == ["1.00", "1.00", "0.00", "0.00"]
+    await expect(page.locator(f"{ROWS} .score")).to_have_text(["1.00", "1.00", "0.00", "0.00"])
 
 
 async def test_the_run_of_a_sample_shows_its_score_and_the_expected_answer(

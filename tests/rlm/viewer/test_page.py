@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import re
 import time
@@ -56,7 +55,7 @@ async def test_the_list_is_searched_filtered_and_sorted(tab: Any, address: str, 
     await page.fill("#search", "")
     await expect(rows).to_have_count(5)
     await page.click(".runs-head .iterations button")
-    assert await page.locator(".runs .window-row .iterations").all_inner_texts() == ["1,000", "4", "4", "2", "2"]
+    await expect(page.locator(".runs .window-row .iterations")).to_have_text(["1,000", "4", "4", "2", "2"])
     await page.click(".chip:has-text('child runs')")
     await expect(rows).to_have_count(7)
 
@@ -70,14 +69,14 @@ async def test_a_run_shows_its_answer_budgets_timeline_and_steps(tab: Any, addre
     await expect(cause).to_have_attribute("data-gauge", "iterations")
     await expect(cause.locator(".gauge-value")).to_have_text("4 of 4")
     assert await cause.locator(".bar-fired").evaluate("one => one.style.left") == "100%"
-    assert await page.locator("[data-gauge=llm_calls] .bar-fired").count() == 1
-    assert await page.locator("[data-gauge=tokens] .spark-fired").count() == 1
+    await expect(page.locator("[data-gauge=llm_calls] .bar-fired")).to_have_count(1)
+    await expect(page.locator("[data-gauge=tokens] .spark-fired")).to_have_count(1)
 
     colours = """canvas => {
         const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
         const pixels = Array.from({length: data.length / 4}, (_, at) => data.slice(4 * at, 4 * at + 4).join());
         return new Set(pixels).size }"""
-    await tab.until("document.querySelector('.flame-canvas').height > 150")
+    await tab.until("document.querySelector('.flame-canvas')?.height > 150")
     assert await page.locator(".flame-canvas").evaluate(colours) > 20
 
     steps = page.locator(".rail .window-row")
@@ -153,11 +152,11 @@ async def test_the_tree_opens_branch_by_branch(tab: Any, address: str, runs: Any
     await open_branch("Iteration 3")
     await expect(rows).to_have_count(8)
     call = await open_branch("rlm_query()")
-    own, total = await call.locator(".num").nth(0).inner_text(), await call.locator(".num").nth(1).inner_text()
-    assert own == "\u2013"  # it asked nobody itself
-    assert re.fullmatch(r"[\d.]+k? tok", total)
+    await expect(call.locator(".num").nth(0)).to_have_text("\u2013")  # it asked nobody itself
+    await expect(call.locator(".num").nth(1)).to_have_text(re.compile(r"^[\d.]+k? tok$"))
+    total = await call.locator(".num").nth(1).inner_text()
     child = await open_branch("part -> due_day")
-    assert total == await child.locator(".num").nth(1).inner_text()
+    await expect(child.locator(".num").nth(1)).to_have_text(total)
     await expect(rows).to_have_count(11)
     await page.locator(".tree .tree-row a", has_text="part -> due_day").click()
     await expect(page.locator("h1")).to_have_text("part -> due_day")
@@ -218,9 +217,9 @@ async def test_two_runs_are_compared_side_by_side(tab: Any, address: str, runs: 
     await expect(page.locator(".sides tr.same").first).to_be_visible()
 
 
-async def test_a_run_is_followed_while_it_goes_on(tab: Any, address: str, runs: Any) -> None:
+async def test_a_run_is_followed_while_it_goes_on(tab: Any, tmp_path: Path) -> None:
     page, run = tab.page, "a" * 12
-    with TraceWriter(runs.home) as writer:
+    with TraceWriter(tmp_path) as writer, contextlib.contextmanager(serve)(tmp_path) as address:
 
         def write(*events: Any) -> None:
             for event in events:
@@ -244,6 +243,7 @@ async def test_a_run_is_followed_while_it_goes_on(tab: Any, address: str, runs: 
         await expect(page.locator("tr[data-field=answer] .answer-value")).to_have_text("42")
         await expect(page.locator("[data-step='3']")).to_be_visible()
         await expect(page.locator(".pane h2")).to_have_text("Iteration 1")  # what is being read stays
+        await page.goto("about:blank")
 
 
 async def test_the_keys_do_what_the_help_says(tab: Any, address: str, runs: Any) -> None:
@@ -288,18 +288,19 @@ async def test_the_cards_above_the_steps_can_be_hidden(tab: Any, address: str, r
     await expect(cards.first).not_to_be_visible()
     await page.keyboard.press("o")
     await expect(cards.first).to_be_visible()
-    await tab.until("document.querySelector('.flame-canvas').width > 600")  # drawn, although it was hidden before
+    await tab.until("document.querySelector('.flame-canvas')?.width > 600")  # drawn, although it was hidden before
 
 
 async def test_enter_in_the_search_opens_the_first_match(tab: Any, address: str, runs: Any) -> None:
     page = tab.page
+    await page.clock.install()
     await page.goto(address)
     await expect(page.locator(".runs .window-row").first).to_be_visible()
     await page.keyboard.press("/")
     await page.keyboard.type(runs.counts[0])
     await page.keyboard.press("Enter")
     await expect(page.locator("h1")).to_have_text("count")
-    await asyncio.sleep(0.2)  # longer than the delay of the search
+    await page.clock.run_for(1_000)  # every timer of the list would have fired
     assert f"#/run/{runs.counts[0]}" in page.url
 
 
@@ -354,8 +355,9 @@ async def test_the_start_of_the_kernel_is_no_part_of_the_first_cell(tab: Any, tm
     tell(tmp_path, [started(run, begin, doc="text"), *events, ended(run, begin + 1, {"answer": "42"})])
     with contextlib.contextmanager(serve)(tmp_path) as address:
         await page.goto(f"{address}#/run/{run}")
+        await expect(page.locator(".pane h2")).to_have_text("Iteration 1")  # so nothing moves any more
         canvas = page.locator(".flame-canvas")
-        await tab.until("document.querySelector('.flame-canvas').height > 70")
+        await tab.until("document.querySelector('.flame-canvas')?.height > 70")
         width = await canvas.evaluate("one => one.clientWidth")
         for share, bar, took in (
             (0.2, "Kernel start before the cell of iteration 1", "400 ms"),
@@ -384,8 +386,9 @@ async def test_prompts_are_in_a_monospaced_face_and_reasoning_is_not(tab: Any, a
     face = "one => getComputedStyle(one).fontFamily"
     assert "mono" not in await page.locator(".part:has(> h3:text('Reasoning')) pre").evaluate(face)
     await page.click("summary:has-text('Prompt')")
+    await expect(page.locator(".turn pre.prompt")).not_to_have_count(0)
     await page.click("summary:has-text('System prompt')")
-    await expect(page.locator(".fold pre.prompt")).not_to_have_count(0)
+    await expect(page.locator("details:has(> summary:has-text('System prompt')) pre.prompt").last).to_be_visible()
     for block in await page.locator(".fold pre.prompt").all():
         assert "mono" in await block.evaluate(face)
 
@@ -450,7 +453,6 @@ async def test_what_is_not_there_is_said(tab: Any, address: str) -> None:
     page = tab.page
     await page.goto(f"{address}#/run/nothing")
     await expect(page.locator(".failed-page")).to_contain_text("no recorded run has an id that begins with 'nothing'")
-    while not any("404" in one for one in tab.complaints):  # the browser's own complaint may come later
-        await asyncio.sleep(0.01)
+    await tab.complained("404")  # the browser's own complaint may come later
     assert [one for one in tab.complaints if "404" not in one and "no recorded run" not in one] == []
     tab.complaints.clear()
