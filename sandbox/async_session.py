@@ -116,15 +116,17 @@ class AsyncSession:
         """The kernel's process id on this machine, if it runs here."""
         return self.session.pid
 
-    async def run(self, code: str, *, timeout: float | None = None, variables: bool = False) -> CellResult:
+    async def run(
+        self, code: str, *, timeout: float | None = None, variables: bool = False, json: bool = False
+    ) -> CellResult:
         """As `Session.run`. Cancelling the task that waits here ends the session, and what it has in flight."""
         session = self.session
         try:
             if session._link.comm is not None:  # a kernel of another make: what it takes to watch it may block
-                return await threaded(lambda: session.run(code, timeout=timeout, variables=variables))
+                return await threaded(lambda: session.run(code, timeout=timeout, variables=variables, json=json))
             async with self._turn(session):
                 session._ensure_alive()
-                exchange = session._begin(code, timeout, variables)
+                exchange = session._begin(code, timeout, variables, json)
                 if isinstance(exchange, CellResult):
                     return exchange
                 return session._end(exchange, await drive(exchange, session._link))

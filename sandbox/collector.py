@@ -8,9 +8,7 @@ from . import errors
 from .limits import Limits
 from .results import CellError, Output, Variable
 from .variables import KnownVariables
-from .wire import Message
-
-COMM = "rlm.sandbox"
+from .wire import COMM, Message
 
 _FLOOD_SLACK = 32 << 20
 _MAX_TEXT = 200_000

@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import errors
-from .collector import COMM, Collector
+from .collector import Collector
 from .link import Link
 from .results import CellError, CellResult
+from .wire import COMM
 from .zmtp import HungUp
 
 GRACE_SECONDS = 2.0
@@ -67,8 +68,8 @@ class Exchange:
 
     # -- the two kinds of request
 
-    def execute(self, code: str, variables: dict[str, Any] | None = None) -> None:
-        """Send a cell. With `variables`, options of a snapshot, the reply brings one along."""
+    def execute(self, code: str, variables: dict[str, Any] | None = None, *, json: bool = False) -> None:
+        """Send a cell. With `variables`, options of a snapshot, the reply brings one along; with `json`, the value."""
         self._link.calls.refused = None
         content = {
             "code": code,
@@ -78,11 +79,11 @@ class Exchange:
             "allow_stdin": False,
             "stop_on_error": False,
         }
-        metadata = None
+        wanted: dict[str, Any] = {"json": True} if json else {}
         if variables is not None:
-            options = {"deadline_seconds": SNAPSHOT_SECONDS, "known": self._link.known.number, **variables}
-            metadata = {COMM: {"variables": options}}
+            wanted["variables"] = {"deadline_seconds": SNAPSHOT_SECONDS, "known": self._link.known.number, **variables}
             self._grace += SNAPSHOT_SECONDS
+        metadata = {COMM: wanted} if wanted else None
         self._send("execute_request", content, (), metadata)
         # Our own kernel replies last, and what it printed is read first. Others say when all has been published.
         self._done = lambda: self._got.reply is not None and (self._link.comm is None or self._got.idle)
@@ -285,6 +286,7 @@ class Exchange:
             calls=self._link.calls.made - self._calls_before,
             dropped_bytes=got.dropped,
             stopped=stopped,
+            exited=got.facts.get("exited") is True,
             variables=got.variables(self._link.known),
         )
 

@@ -87,6 +87,9 @@ class _Call:
     cost: int
     """The memory that it was estimated to take."""
 
+    function: Callable[..., Any] | None = None
+    """What it calls, once it was accepted."""
+
     dropped: bool = False
     """The cell that made it was stopped: nobody waits for it any more."""
 
@@ -100,8 +103,9 @@ class HostCalls:
         limits: Limits,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        self.functions = dict(functions)
-        self._quick = frozenset(name for name, function in functions.items() if getattr(function, "_rlm_quick", False))
+        self.functions: dict[str, Callable[..., Any]] = {}
+        self._quick: frozenset[str] = frozenset()
+        self.replace(functions)
         self._limits = limits
         self._loop = loop
         self._own_loop: asyncio.AbstractEventLoop | None = None
@@ -120,6 +124,11 @@ class HostCalls:
         self.quick_at = 0.0
         """When a quick function was called last: the next call may be on its way."""
         self.refused: HostCallLimit | None = None
+
+    def replace(self, functions: Mapping[str, Callable[..., Any]]) -> None:
+        """Offer these functions, and no others. Calls that were accepted are still made."""
+        self._quick = frozenset(name for name, function in functions.items() if getattr(function, "_rlm_quick", False))
+        self.functions = dict(functions)
 
     @property
     def in_flight(self) -> int:
@@ -174,6 +183,7 @@ class HostCalls:
             refusal = self._refusal(call)
             if refusal is None:
                 self.made += 1
+                call.function = self.functions[call.name]
                 return None
             self._refusals += 1
             self._refused_cost += call.cost if call.cost > SMALL_BYTES * WORST else _MIN_COST
@@ -247,7 +257,8 @@ class HostCalls:
                 return
 
     def _submit(self, call: _Call) -> Future[Any] | asyncio.Task[Any]:
-        function = self.functions[call.name]
+        function = call.function
+        assert function is not None
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
             loop = self._loop or self._private_loop()
             if asyncio._get_running_loop() is loop:  # the loop itself watches the cell

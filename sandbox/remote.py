@@ -24,7 +24,6 @@ from jupyter_client.manager import KernelManager
 
 from . import frames, policy
 from .channels import Channels
-from .collector import COMM
 from .errors import KernelStartError
 from .host_calls import HostCalls
 from .launch import Exit
@@ -33,7 +32,7 @@ from .link import Link
 from .polling import is_ready
 from .results import CellError, CellResult
 from .tagged import untagged
-from .wire import Message
+from .wire import COMM, Message
 
 _START_SECONDS = 60.0
 _MAX_MESSAGE = 64 << 20

@@ -67,6 +67,9 @@ class CellResult:
     stopped: bool = False
     """A host function ended the cell (`StopCell`)."""
 
+    exited: bool = False
+    """The cell ended itself with `sys.exit()`."""
+
     variables: dict[str, Variable] | None = None
     """The session's variables after the cell, where they were asked for and the kernel could still tell."""
 

@@ -127,16 +127,19 @@ class Session:
         """The kernel's process id on this machine, if it runs here."""
         return self._link.kernel.pid
 
-    def run(self, code: str, *, timeout: float | None = None, variables: bool = False) -> CellResult:
+    def run(
+        self, code: str, *, timeout: float | None = None, variables: bool = False, json: bool = False
+    ) -> CellResult:
         """Run a cell and wait for it.
 
         `timeout` stops it after that many seconds, waiting for the host included. `variables` brings what `variables()`
         would say along with the result, at little cost: values only up to a kilobyte each, unless they are texts. Its
-        time counts as the cell's. A cell that fails, or reaches a limit, is a result; `SessionClosed` is raised when
-        there is no kernel to run it.
+        time counts as the cell's. `json` adds the value of the last expression as JSON text to the result's `data`,
+        under `application/json`, where it has that form. A cell that fails, or reaches a limit, is a result;
+        `SessionClosed` is raised when there is no kernel to run it.
         """
         with self._one_at_a_time:
-            exchange = self._begin(code, timeout, variables)
+            exchange = self._begin(code, timeout, variables, json)
             result = exchange if isinstance(exchange, CellResult) else self._end(exchange, exchange.wait())
         return self._with_variables(result) if variables and self._link.comm is not None else result
 
@@ -146,7 +149,7 @@ class Session:
             exchange = self._begin_look(preview_chars, value_bytes)
             return variables_in(exchange.answer(exchange.wait()))
 
-    def _begin(self, code: str, timeout: float | None, variables: bool) -> Exchange | CellResult:
+    def _begin(self, code: str, timeout: float | None, variables: bool, json: bool = False) -> Exchange | CellResult:
         """Send a cell to the kernel, unless the policy refuses it, or the session has come to its end."""
         if self._ended is not None and not self._end_is_known:
             self._end_is_known = True
@@ -158,7 +161,7 @@ class Session:
         self._began = self._began or now
         left = self.limits.session_seconds - (now - self._began)
         exchange = Exchange(self._link, seconds=self.limits.cell_seconds, wall_seconds=timeout, session_seconds=left)
-        exchange.execute(code, _ALONG if variables and self._link.comm is None else None)
+        exchange.execute(code, _ALONG if variables and self._link.comm is None else None, json=json)
         return exchange
 
     def _end(self, exchange: Exchange, death: Death | None) -> CellResult:
@@ -219,6 +222,15 @@ class Session:
         with self._one_at_a_time:
             self._ensure_alive()
             exchange = self._begin_inputs(parcel, {})
+            self._end_inputs(exchange.answer(exchange.wait()))
+
+    def set_functions(self, functions: Mapping[str, Callable[..., Any]]) -> None:
+        """Offer these functions from now on, and no others. A name that is taken is the function's then."""
+        self._check({}, functions, (), self._policy)
+        with self._one_at_a_time:
+            self._ensure_alive()
+            self._calls.replace(functions)
+            exchange = self._begin_inputs(data.Parcel([], []), {"functions": self._calls.describe()})
             self._end_inputs(exchange.answer(exchange.wait()))
 
     def interrupt(self) -> None:

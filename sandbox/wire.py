@@ -18,6 +18,9 @@ from typing import Any
 from .json_cost import decoded_bytes
 
 PROTOCOL_VERSION = "5.4"
+COMM = "rlm.sandbox"
+"""The comm of our own host, and the key of what it and its kernels add to the metadata of messages."""
+
 DELIMITER = b"<IDS|MSG>"
 MAX_FRAMES = 64
 

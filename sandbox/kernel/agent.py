@@ -38,6 +38,7 @@ class Agent:
         self._numbers = itertools.count(1)
         self._pending: dict[int, _Pending] = {}
         self._functions: dict[str, Any] = {}
+        self._offered: frozenset[str] = frozenset()
         self._before = frozenset(shell.user_ns)
         self._shell_comm = self._kernel.shell_handlers["comm_msg"]
         self._kernel.shell_handlers["comm_msg"] = self._on_shell
@@ -89,8 +90,13 @@ class Agent:
 
     def _load(self, data: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
         namespace = self._shell.user_ns
-        for function in data.get("functions", []):
-            self._functions[function["name"]] = self._stub(function["name"], function.get("doc"))
+        if "functions" in data:
+            for name in [name for name in self._functions if name in self._offered]:
+                del self._functions[name]
+                namespace.pop(name, None)
+            self._offered = frozenset(one["name"] for one in data["functions"])
+            for function in data["functions"]:
+                self._functions[function["name"]] = self._stub(function["name"], function.get("doc"))
         self._functions.update(helpers(data.get("helpers", {})))
         namespace.update(self._functions)
         values = bind(data.get("inputs", []), [], [bytes(one) for one in message.get("buffers", [])])

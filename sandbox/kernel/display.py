@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 _REPRESENTATIONS = {
@@ -35,6 +36,15 @@ def bundle(value: Any, *, rich: bool, max_bytes: int) -> dict[str, Any]:
         if isinstance(made, str) and len(made) <= max_bytes:
             data[mime] = made
     return data
+
+
+def as_json(value: Any, max_bytes: int) -> str | None:
+    """The value as JSON text; None if it has no such form, or one that is too long."""
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return text if len(text) <= max_bytes else None
 
 
 def _text(value: Any) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import contextlib
+import functools
 import mmap
 import os
 import time
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import policy
-from ..wire import Message
+from ..wire import COMM, Message
 from . import display
 from .cell_threads import CellThreads
 from .cells import Cells, Failure, Refused, failure, interrupted
@@ -52,13 +54,19 @@ class Execution:
         self._rich = rich
         self._pid = os.getpid()
         self._warnings: list[str] = []
+        self._exited = False
         self._reserve: mmap.mmap | None = mmap.mmap(-1, _RESERVE_BYTES)
         self.printed = Printed(publisher.stream, threads)
         self.cells = Cells()
         self.output_bytes = output_bytes
         self.mode = mode
+        self.keep_builtins()
         self.reserved: dict[str, Any] = {}
         """Names that belong to the session, with their values: put back after every cell."""
+
+    def keep_builtins(self) -> None:
+        """Put the builtins back after each cell as they are now: `builtins.len = None` would end the kernel."""
+        self._restore_builtins = functools.partial(vars(builtins).update, vars(builtins).copy())
 
     def apply_policy(self) -> None:
         """Review cells from now on, if the mode says so."""
@@ -73,18 +81,24 @@ class Execution:
             self._publisher.publish("execute_input", {"code": code, "execution_count": count}, message)
         self.printed.begin(self.output_bytes)
         self._warnings.clear()
+        self._exited = False
         began = time.perf_counter()
         failed: Failure | None = None
         self._interrupts.begin()
         try:
-            value = self.cells.run(code)
+            try:
+                value = self.cells.run(code)
+            finally:
+                self._restore_builtins()
             if value is not None and not silent:
                 self._publish_value(value, message)
                 del value
         except SystemExit as error:
+            self._exited = True
             if isinstance(error.code, str):
                 self.printed.write("stderr", error.code + "\n")
         except BaseException as error:
+            self._restore_builtins()  # a `__repr__` is code of the cell's, too
             self._make_room()
             failed = failure(error)
             del error
@@ -95,6 +109,7 @@ class Execution:
 
     def abandoned(self, message: Message, frame: types.FrameType | None) -> Outcome:
         """The cell of that request was stopped in this frame."""
+        self._restore_builtins()
         self.cells.forget_loop()
         stopped_by_host = self._interrupts.by_host
         why = None if stopped_by_host else interrupted(frame, "CellStopped", "the cell was stopped from outside")
@@ -109,6 +124,7 @@ class Execution:
             self._publisher.publish("display_data", content, self._publisher.request)
 
     def _outcome(self, message: Message, failed: Failure | None, began: float | None) -> Outcome:
+        self._restore_builtins()
         self.cells.namespace.update(self.reserved)
         self.printed.flush()
         if self._reserve is None:
@@ -124,6 +140,7 @@ class Execution:
             "dropped": self.printed.dropped,
             "warnings": self._warnings[:],
             "stopped": self._interrupts.by_host,
+            "exited": self._exited,
         }
         if failed is not None:
             error = {"ename": failed.name, "evalue": failed.message, "traceback": failed.traceback.splitlines()}
@@ -143,6 +160,9 @@ class Execution:
 
     def _publish_value(self, value: Any, message: Message) -> None:
         data = display.bundle(value, rich=self._rich, max_bytes=self.output_bytes)
+        wanted = message.metadata.get(COMM)
+        if isinstance(wanted, dict) and wanted.get("json") and (text := display.as_json(value, self.output_bytes)):
+            data["application/json"] = text
         self.printed.flush()
         content = {"data": data, "metadata": {}, "execution_count": self.cells.count}
         self._publisher.publish("execute_result", content, message)

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from .. import policy_words
 from ..isolation import rlimits
-from ..wire import Message, Wire, WireError
+from ..wire import COMM, Message, Wire, WireError
 from ..zmtp import HungUp
 from . import client_requests, snapshot
 from .call_client import CallClient, stub
@@ -27,8 +27,6 @@ from .interrupts import Interrupts
 from .publisher import Publisher
 from .snapshot_delta import LastSnapshot
 from .streams import Printed, Stream
-
-COMM = "rlm.sandbox"
 
 
 class Kernel:
@@ -42,6 +40,7 @@ class Kernel:
         self._memory_bytes = config["memory_bytes"]
         self._address_space = address_space
         self._inputs: frozenset[str] = frozenset()
+        self._functions: dict[str, Callable[..., Any]] = {}
         self._request: Message | None = None
         self._last_snapshot = LastSnapshot()
         self._wire = Wire(config["key"].encode(), username="kernel")
@@ -80,6 +79,7 @@ class Kernel:
         self._interrupts.listen()
         if self._notebook:
             builtins.display = self._execution.display  # type: ignore[attr-defined]
+        self._execution.keep_builtins()
         if self._calls is not None:
             self._channels.watch(self._calls.socket.fileno(), self._pump)
         else:  # nobody will load inputs
@@ -213,9 +213,8 @@ class Kernel:
         if self._calls is not None:
             self._calls.max_bytes = data.get("call_bytes", self._calls.max_bytes)
             self._calls.max_memory = data.get("call_memory", self._calls.max_memory)
-            for function in data.get("functions", []):
-                name = function["name"]
-                execution.reserved[name] = stub(self._calls, name, function.get("doc"), function.get("signature"))
+            if "functions" in data:
+                self._offer(self._calls, data["functions"])
         execution.reserved.update(helpers(data.get("helpers", {})))
         execution.mode = data.get("policy", execution.mode)
         execution.output_bytes = data.get("output_bytes", execution.output_bytes)
@@ -231,6 +230,17 @@ class Kernel:
         execution.cells.namespace.update(execution.reserved)
         self._tighten_memory()
         return {"loaded": sorted(values)}
+
+    def _offer(self, calls: CallClient, functions: list[dict[str, Any]]) -> None:
+        """Offer these functions of the host, and no others."""
+        execution = self._execution
+        for name, function in self._functions.items():
+            if execution.reserved.get(name) is function:
+                del execution.reserved[name]
+                execution.cells.namespace.pop(name, None)
+        described = ((one["name"], one.get("doc"), one.get("signature")) for one in functions)
+        self._functions = {name: stub(calls, name, doc, signature) for name, doc, signature in described}
+        execution.reserved.update(self._functions)
 
     def _tighten_memory(self) -> None:
         if self._address_space is not None:

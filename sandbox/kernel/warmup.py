@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import frames
-from ..wire import Wire
+from ..wire import COMM, Wire
 from .cells import PREFIX
 from .channels import Channel, Channels
-from .main import COMM, Kernel
+from .main import Kernel
 from .streams import Stream
 
 _KEY = "warmup"

@@ -26,6 +26,33 @@ def test_arguments_and_results_are_json_both_ways(open_session):
     assert result.calls == 1
 
 
+def test_functions_can_be_exchanged_between_cells(open_session):
+    session = open_session(functions={"one": lambda: 1, "both": lambda: "old"})
+    assert session.run("kept = one()\nboth()").value == "'old'"
+    session.set_functions({"two": lambda: 2, "both": lambda: "new"})
+    assert session.run("(kept, two(), both())").value == "(1, 2, 'new')"
+    assert session.run("one()").error.name == "NameError"
+    session.set_functions({})
+    assert session.run("two()").error.name == "NameError"
+    assert session.run("two = 5\ntwo").value == "5"
+    session.set_functions({"two": lambda: 2})
+    assert session.run("two()").value == "2"
+
+
+def test_a_function_that_was_taken_back_is_not_called_whatever_a_cell_kept_of_it(open_session):
+    session = open_session(functions={"secret": lambda: "told"})
+    session.run("kept = secret")
+    session.set_functions({"other": lambda: 1})
+    assert session.run("kept()").error.name == "NameError"
+
+
+def test_a_function_without_a_usable_name_is_refused_and_the_others_stay(open_session):
+    session = open_session(functions={"one": lambda: 1})
+    with pytest.raises(sandbox.InputError, match="class"):
+        session.set_functions({"class": lambda: 2})
+    assert session.run("one()").value == "1"
+
+
 def test_calls_from_many_threads_get_their_own_answers(open_session):
     session = open_session(functions={"double": lambda x: (time.sleep(0.001 * (x % 7)), 2 * x)[1]})
     result = session.run(

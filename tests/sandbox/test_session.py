@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -19,6 +20,42 @@ def test_a_cell_gives_back_output_and_the_value_of_its_last_expression(session):
 def test_a_cell_that_ends_with_a_statement_has_no_value(session):
     assert session.run("x = 3").value is None
     assert session.run("None").value is None
+
+
+@pytest.mark.parametrize("value", [1, "ü", 2.5, True, [1, [None]], {"a": {"b": []}}])
+def test_the_value_comes_as_json_where_that_is_asked_for(session, value):
+    result = session.run(repr(value), json=True)
+    assert json.loads(result.data["application/json"]) == value
+    assert "application/json" not in session.run(repr(value)).data
+
+
+@pytest.mark.parametrize("code", ["{1, 2}", "float('nan')", "object()", "'x' * 2_000_000", "a = []; a.append(a); a"])
+def test_a_value_without_json_or_with_too_much_of_it_comes_as_text_only(session, code):
+    result = session.run(code, json=True)
+    assert result.error is None
+    assert set(result.data) == {"text/plain"}
+
+
+def test_a_cell_that_ends_itself_says_so(session):
+    result = session.run("import sys\nprint('before')\nsys.exit()\nprint('after')")
+    assert (result.ok, result.exited, result.text) == (True, True, "before\n")
+    assert not session.run("1").exited
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "builtins.len = None",
+        "builtins.print = builtins.isinstance = builtins.str = None\n1 / 0",
+        "class A:\n    def __repr__(self):\n        builtins.len = builtins.type = None\n        return 'A'\nA()",
+        "vars(builtins).clear()",
+    ],
+)
+def test_a_cell_that_breaks_the_builtins_breaks_its_own_only(open_session, code):
+    session = open_session(policy="off")
+    session.run(f"import builtins\n{code}")
+    result = session.run("print(len('abc'))")
+    assert (result.death, result.text) == (None, "3\n")
 
 
 def test_stdout_and_stderr_stay_in_order(session):
