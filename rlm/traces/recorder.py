@@ -6,23 +6,14 @@ It is used by one thread, the writer's.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import math
 import sqlite3
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from ..events import RunStarted
-from ..files import FileLock
-from ..redaction import Redactor
-from . import blobs
-from .encoding import encode, encode_inputs, to_json
-from .paths import create_database, databases, lock_database
-from .schema import upgrade
-
-if TYPE_CHECKING:
-    from ..events import Event
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from ..events import (
     BudgetUsed,
@@ -37,12 +28,17 @@ from ..events import (
     ModelFailed,
     RunEnded,
     RunInterrupted,
+    RunStarted,
     SignatureInfo,
     TriggerFired,
 )
+from ..files import FileLock
+from ..redaction import Redactor
 from ..results import Failed
-from .encoding import HEAD, SHORT
-from .schema import answer_text
+from . import blobs
+from .encoding import HEAD, SHORT, encode, encode_inputs, to_json
+from .paths import create_database, databases, lock_database
+from .schema import answer_text, upgrade
 
 MAX_BYTES = 256 << 20
 """A database that is larger is not reused; a new one is created."""
@@ -50,6 +46,10 @@ MAX_BYTES = 256 << 20
 _MAX_CANDIDATES = 8
 _MAX_NEW = 20
 _LOCK_TIMEOUT_S = 0.1
+
+NOT_RECORDED = "not_recorded"
+"""The kind of a record that replaces an event that could not be recorded: the event's kind, and why."""
+
 _EVENT = "INSERT INTO events (run, sequence, parent, kind, time, meta) VALUES (?, ?, ?, ?, ?, ?)"
 
 OnConnect = Callable[[sqlite3.Connection], None]
@@ -63,12 +63,29 @@ class Recorder:
         self._runs: dict[str, RunIndex] = {}
         self._redactor = Redactor()
 
-    def write(self, events: Iterable[Event]) -> None:
-        """Write events in one transaction."""
+    def write(self, events: Sequence[Event]) -> None:
+        """Write events in one transaction. An event that cannot be recorded is replaced by a record that says so."""
+        before = {run_id: run.copy() for run_id, run in self._runs.items()}
+        try:
+            self._write(self._row(event) for event in events)
+            return
+        except Exception as error:
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+            self._runs = before
+            if _is_the_database(error):
+                raise
+            problem = error
+        if len(events) > 1:
+            for event in events:
+                self.write([event])
+        else:
+            self._write(self._replacement(event, problem) for event in events)
+
+    def _write(self, rows: Iterable[tuple[Any, ...]]) -> None:
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
-        rows = [self._row(event) for event in events]
-        connection.executemany(_EVENT, rows)
+        connection.executemany(_EVENT, list(rows))
         for run_id, run in list(self._runs.items()):
             if run.changed:
                 self._update(run)
@@ -89,15 +106,27 @@ class Recorder:
     def _row(self, event: Event) -> tuple[int, int, int | None, str, float, str]:
         if isinstance(event, RunStarted):
             self._redactor = Redactor()  # the environment may have changed since
-        run = self._runs.get(event.run_id) or self._add_run(event)
+        run = self._runs.get(event.run_id) or self._add_run(event.run_id, event.time)
         run.sequence += 1
-        try:
-            data = self._encode(event)
-        except (TypeError, ValueError, RecursionError) as error:
-            data = {"not_kept": f"{type(error).__name__}: {error}"[:200]}
+        data = to_json(self._encode(event))
         parent = parent_of(run, event)
         update_row(run, event, self._redactor.text)
-        return run.number, run.sequence, parent, event.kind, event.time, to_json(data)
+        return run.number, run.sequence, parent, event.kind, event.time, data
+
+    def _replacement(self, event: Event, problem: Exception) -> tuple[int, int, int | None, str, float, str]:
+        """Return the row of an event that cannot be recorded: its kind, and why. A run that ended has still ended."""
+        now = event.time if isinstance(event.time, float) and math.isfinite(event.time) else time.time()
+        run = self._runs.get(event.run_id) or self._add_run(event.run_id, now)
+        run.sequence += 1
+        run.row["seen"], run.row["events"], run.changed = now, run.sequence, True
+        if isinstance(event, RunEnded):
+            run.row["ended"], run.row["ending"] = now, event.ending.lower()
+        try:
+            why = self._redactor.text(f"{type(problem).__name__}: {problem}"[:200])
+        except Exception:  # its own text fails
+            why = type(problem).__name__
+        data = {"kind": event.kind, "iteration": run.number_of_iteration, "not_kept": why}
+        return run.number, run.sequence, None, NOT_RECORDED, now, to_json(data)
 
     def _encode(self, event: Event) -> dict[str, Any]:
         if not isinstance(event, RunStarted):
@@ -112,14 +141,14 @@ class Recorder:
     def _store(self, value: str | bytes) -> str:
         return blobs.store(self._connection, value)
 
-    def _add_run(self, event: Event) -> RunIndex:
+    def _add_run(self, run_id: str, started: float) -> RunIndex:
         row = self._connection.execute(
             "INSERT INTO runs (id, name, started, seen) VALUES (?, '', ?, ?) "
             "ON CONFLICT (id) DO UPDATE SET ended = NULL, ending = NULL RETURNING number, events",
-            (event.run_id, event.time, event.time),
+            (run_id, started, started),
         )
         number, events = row.fetchone()
-        run = self._runs[event.run_id] = RunIndex(number, sequence=events)
+        run = self._runs[run_id] = RunIndex(number, sequence=events)
         return run
 
     def _update(self, run: RunIndex) -> None:
@@ -170,6 +199,15 @@ def connect(path: Path, on_connect: OnConnect | None = None) -> sqlite3.Connecti
     return connection
 
 
+def _is_the_database(error: Exception) -> bool:
+    """Return whether an error is one of the database (full, locked, damaged), not of the event that was written."""
+    if isinstance(
+        error, sqlite3.DataError | sqlite3.IntegrityError | sqlite3.InterfaceError | sqlite3.ProgrammingError
+    ):
+        return False
+    return isinstance(error, sqlite3.Error)
+
+
 Scrub = Callable[[str], str]
 
 
@@ -188,6 +226,15 @@ class RunIndex:
     """The columns of its row that are set so far; written once in each batch."""
 
     changed: bool = False
+
+    @property
+    def number_of_iteration(self) -> int | None:
+        """The number of the last iteration that started."""
+        return self.row.get("iterations")
+
+    def copy(self) -> RunIndex:
+        """Return a copy that later events do not change."""
+        return dataclasses.replace(self, asked=dict(self.asked), calls=dict(self.calls), row=dict(self.row))
 
 
 def parent_of(run: RunIndex, event: Event) -> int | None:

@@ -142,7 +142,57 @@ def test_values_that_json_does_not_know_do_not_stop_the_trace(writer: TraceWrite
     run = load(tmp_path)[0]
     assert run.ending == "submitted"
     assert run.events()[1].data["path"] == "x"
-    assert "not_kept" in run.events()[2].data
+    assert run.events()[2].data["kind"] == "odd"
+    assert run.events()[2].data["not_kept"].startswith("RecursionError")
+
+
+class Unprintable:
+    """A value that cannot be recorded, whatever is asked of it."""
+
+    def __repr__(self) -> str:
+        raise OSError("no text")
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        pytest.param("odd", {"value": Unprintable()}, id="a value without a text"),
+        pytest.param("model_answered", {"id": 1, "text": "", "tokens_in": 1 << 70}, id="tokens SQLite cannot hold"),
+        pytest.param("iteration_started", {"iteration": 1 << 70}, id="an iteration SQLite cannot hold"),
+    ],
+)
+def test_one_event_that_cannot_be_recorded_is_replaced_and_recording_goes_on(
+    writer: TraceWriter, tmp_path: Path, kind: str, data: dict[str, Any]
+) -> None:
+    writer(_start())
+    writer(_start("b" * 12))
+    writer(make_event("iteration_started", "a" * 12, {"iteration": 1}))
+    writer(make_event(kind, "a" * 12, data))
+    writer(make_event("cell_started", "a" * 12, {"iteration": 1, "code": "x = 1"}))
+    writer(_end())
+    writer(_end("b" * 12))
+    assert writer.flush(30), writer.problem
+    run = load(tmp_path).run("a" * 12)
+    events = run.events()
+    assert [event.sequence for event in events] == [1, 2, 3, 4, 5]
+    assert [event.kind for event in events[2:4]] == ["not_recorded", "cell_started"]
+    assert events[2].data["kind"] == kind
+    assert events[2].data["iteration"] == 1
+    assert events[2].data["not_kept"]
+    assert run.iterations[0].code == "x = 1"
+    assert run.ending == load(tmp_path).run("b" * 12).ending == "submitted"
+
+
+def test_a_run_whose_end_cannot_be_recorded_has_ended(writer: TraceWriter, tmp_path: Path) -> None:
+    end = _end()
+    object.__setattr__(end, "recorded", {"result": {"outputs": {"answer": float("inf")}}, "value": Unprintable()})
+    writer(_start())
+    writer(end)
+    assert writer.flush(30), writer.problem
+    run = load(tmp_path)[0]
+    assert run.ending == "submitted"
+    assert run.events()[-1].kind == "not_recorded"
+    assert run.result() is None
 
 
 def _texts(value: Any) -> Iterator[str]:
