@@ -49,8 +49,8 @@ with sandbox.Session(inputs={"log": log}, functions={"ask": ask}) as session:
         print("\n".join(f">>> {line}" for line in code.splitlines()))
         if result.text:
             print(result.text.rstrip())
-        if result.value is not None:
-            print(result.value)
+        if result.value_repr is not None:
+            print(result.value_repr)
         if result.error is not None:
             print(result.error.traceback.rstrip())
         print()

@@ -73,7 +73,7 @@ class SandboxInterpreter:
                 raise SyntaxError(result.error.message)
             printed = f"{result.text}\n" if result.text else ""
             raise CodeExecutionError(f"{printed}{result.error}")
-        shown = result.text + (result.value or "")
+        shown = result.text + (result.value_repr or "")
         return shown or None
 
     def shutdown(self) -> None:

@@ -25,7 +25,7 @@ class AsyncSession:
 
     >>> async with AsyncSession(inputs={"n": 20}) as session:
     ...     (await session.run("n * 2")).value
-    '40'
+    40
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Inputs: JSON values as they are, text and bytes that are large as sealed memory files.
+"""Inputs: numbers as JSON, collections pickled, text and bytes that are large as sealed memory files.
 
 A memory file is written once, sealed, and passed to kernels by descriptor; sessions that get the same `Text` or `Blob`
 share its pages. Nothing is copied per session but what a kernel decodes for itself.
@@ -11,10 +11,12 @@ import builtins
 import ctypes
 import fcntl
 import functools
+import io
 import json
 import keyword
 import marshal
 import os
+import pickle
 import sys
 import tempfile
 import types
@@ -27,7 +29,16 @@ from .errors import InputError
 SMALL_BYTES = 256 * 1024
 """Text and bytes up to this size travel inside the message; larger ones by descriptor."""
 
-_MAX_JSON_BYTES = 256 << 20
+_CARRIED = {
+    "builtins": frozenset({"bytearray", "complex", "range"}),
+    "datetime": frozenset({"date", "datetime", "time", "timedelta", "timezone"}),
+    "decimal": frozenset({"Decimal"}),
+    "fractions": frozenset({"Fraction"}),
+    "uuid": frozenset({"UUID", "SafeUUID"}),
+}
+"""Types of values in inputs, beside those of JSON and bytes, tuples, sets and frozensets."""
+
+_SCALARS = frozenset({str, int, float, bool, types.NoneType})
 
 _as_utf8 = ctypes.pythonapi.PyUnicode_AsUTF8AndSize
 _as_utf8.restype = ctypes.c_void_p
@@ -90,8 +101,14 @@ def pack(inputs: Mapping[str, Any], *, by: Literal["descriptor", "buffer"]) -> P
             only = isinstance(value, Text) and value.ascii
             packed.append({"name": name, "kind": _kind(value), "ascii": only, by: len(large)})
             large.append(sealed)
+        elif type(value) in _SCALARS:
+            packed.append({"name": name, "kind": "json", "value": value})
+        elif len(pickled := _pickled(name, value)) <= SMALL_BYTES:
+            text = base64.b64encode(pickled).decode()
+            packed.append({"name": name, "kind": "pickle", "value": text})
         else:
-            packed.append({"name": name, "kind": "json", "value": _as_json(name, value)})
+            packed.append({"name": name, "kind": "pickle", by: len(large)})
+            large.append(Blob(pickled))
     return Parcel(packed, large)
 
 
@@ -138,17 +155,31 @@ def _kind(value: Any) -> Literal["text", "view", "bytes"]:
     return "text" if isinstance(value, str) else "bytes"
 
 
-def _as_json(name: str, value: Any) -> Any:
+class _Pickler(pickle.Pickler):
+    """Pickles plain values and nothing else: no class of the caller's that the kernel would have to import."""
+
+    def reducer_override(self, value: Any) -> Any:
+        kind = value if isinstance(value, type) else type(value)
+        if kind.__name__ not in _CARRIED.get(kind.__module__, ()):
+            raise TypeError(f"a {type(value).__name__} in it is not plain data")
+        return NotImplemented
+
+
+def _pickled(name: str, value: Any) -> bytes:
+    """Return a value as a kernel unpickles it: with its types, tuples and dates among them."""
+    file = io.BytesIO()
     try:
-        text = json.dumps(value)
-    except (TypeError, ValueError, RecursionError) as error:
+        _Pickler(file, protocol=5).dump(value)
+        return file.getvalue()
+    except (TypeError, ValueError, RecursionError, pickle.PicklingError) as error:
+        refusal = error
+    try:  # subclasses of plain types, as JSON has them
+        return pickle.dumps(json.loads(json.dumps(value)), protocol=5)
+    except (TypeError, ValueError, RecursionError):
         raise InputError(
-            f"input {name!r} ({type(value).__name__}) is not JSON: {error}. "
-            "Give str, bytes, numbers, bool, None, and lists and dicts of them, or sandbox.Text / sandbox.Blob."
+            f"input {name!r} ({type(value).__name__}) is not plain: {refusal}. Give str, bytes, numbers, bool, None, "
+            "dates, and lists, tuples, sets and dicts of them, or sandbox.Text / sandbox.Blob."
         ) from None
-    if len(text) > _MAX_JSON_BYTES:
-        raise InputError(f"input {name!r} is {len(text):,} bytes of JSON; give large text as str, bytes as bytes")
-    return value
 
 
 def _utf8(text: str) -> bytes | memoryview:

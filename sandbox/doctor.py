@@ -105,8 +105,8 @@ def _a_session(report: Report) -> Check:
             done = time.perf_counter()
     except SandboxError as error:
         return Check(name, False, str(error), "report this, with the output of this command")
-    if result.value != "42":
-        return Check(name, False, f"answered {result.value!r}: {result.error}")
+    if result.value != 42:
+        return Check(name, False, f"answered {result.value_repr!r}: {result.error}")
     took = f"first start {(first - began) * 1e3:.0f} ms, then a cell {(done - again) * 1e3:.1f} ms"
     return Check(name, True, took)
 

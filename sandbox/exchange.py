@@ -273,9 +273,13 @@ class Exchange:
             error = ended_by(self._limit, error)
         elif death is not None:
             error = ended_by(death, error)
+        value_repr = got.data.get("text/plain")
+        has_value = value_repr is not None and "value" in got.facts
         return CellResult(
             outputs=tuple(got.outputs),
-            value=got.data.get("text/plain"),
+            value=got.facts["value"] if has_value else None,
+            has_value=has_value,
+            value_repr=value_repr,
             data=got.data,
             error=error,
             limit=limit,

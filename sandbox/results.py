@@ -36,7 +36,12 @@ class CellResult:
     outputs: tuple[Output, ...] = ()
     """What was printed, in order, also when the cell failed."""
 
-    value: str | None = None
+    value: Any = None
+    """The value of the last expression as JSON, where `has_value`: small and plain, as in `Variable`."""
+
+    has_value: bool = False
+
+    value_repr: str | None = None
     """The `repr` of the last expression, if the cell ended with one that is not None."""
 
     data: dict[str, Any] = field(default_factory=dict)

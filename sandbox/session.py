@@ -46,7 +46,7 @@ class Session:
 
     >>> with Session(inputs={"text": "one two"}, functions={"shout": str.upper}) as session:
     ...     session.run("shout(text)").value
-    "'ONE TWO'"
+    'ONE TWO'
     """
 
     def __init__(

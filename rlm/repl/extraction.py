@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from sandbox import Variable
 
 from ..budgets import FallbackReason
@@ -49,6 +51,10 @@ async def extract_outputs(
         on_attempt=lambda attempt, text: emit(event_data.extraction_attempted(emit.run_id, attempt, text)),
         check=output_check(config) if config.checks else None,
     )
+    # The values of the outputs are compared as JSON.
+    inputs = {
+        name: value if isinstance(value, str | bytes) else to_jsonable_python(value) for name, value in inputs.items()
+    }
     variables = profile.usable_variables(variables, (entry.code for entry in history))
     sizes = [MAX_CHARS, *SHORTER]
     while True:

@@ -207,7 +207,7 @@ class RunLoop:
             output,
             result.ok,
             error=None if result.error is None else result.error.message,
-            only_value=result.value is not None and not result.text,
+            only_value=result.value_repr is not None and not result.text,
             inputs=self.inputs,
             unread=unread,
             variables_before=before,

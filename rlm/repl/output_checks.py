@@ -48,7 +48,7 @@ async def failed_check(
             result = await session.run(f"bool({check})", timeout=_CHECK_S)
             if result.error is not None:
                 return f"The check `{check}` could not be made: {result.error}"
-            if result.value != "True":
+            if result.value is not True:
                 return f"The values fit the types, but the check `{check}` is not true of them."
     return None
 

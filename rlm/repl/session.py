@@ -38,8 +38,8 @@ def helper_source() -> str:
 def output_of(result: CellResult) -> tuple[str, int]:
     """Return the output of a cell (printed text, last value, error, limit) and the length of its first two parts."""
     parts = [result.text.rstrip("\n")] if result.text else []
-    if result.value is not None:
-        parts.append(result.value)
+    if result.value_repr is not None:
+        parts.append(result.value_repr)
     printed_chars = len("\n".join(parts))
     if result.error is not None:
         parts.append(result.error.traceback.rstrip("\n"))

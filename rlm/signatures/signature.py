@@ -18,6 +18,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from ..json_values import pointer, preview_typed
+from .code_values import code_value, keeps_types
 from .fields import Field, UntitledSchema, allow_shadowing, check_name, make_adapter, make_model
 from .parser import REQUIRED, SignatureError, parse
 from .validation import InvalidInputs, InvalidOutputs, Problem, check, fits, plain
@@ -158,6 +159,10 @@ class Signature:
     # Inputs ------------------------------------------------------------------------------------------------------
 
     @cached_property
+    def _typed_inputs(self) -> frozenset[str]:
+        return frozenset(field.name for field in self.inputs if keeps_types(field.type))
+
+    @cached_property
     def _input_adapters(self) -> dict[str, TypeAdapter[Any]]:
         return {field.name: make_adapter(field.type) for field in self.inputs}
 
@@ -196,13 +201,15 @@ class Signature:
             return not problems and fits(adapter, given)
 
     def plain_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the inputs, validated, as code gets them: JSON values, text and bytes. Raise `InvalidInputs`."""
+        """Return the inputs, validated, as code gets them: plain values, with dates, sets and tuples where the
+        signature has them. Raise `InvalidInputs`."""
         inputs: dict[str, Any] = {}
         problems: list[Problem] = []
         for name, value in self.check_inputs(values).items():
             try:
-                inputs[name] = value if isinstance(value, bytes) else to_jsonable_python(value)
-            except (ValueError, RecursionError):
+                convert = code_value if name in self._typed_inputs else to_jsonable_python
+                inputs[name] = value if isinstance(value, bytes) else convert(value)
+            except (ValueError, TypeError, RecursionError):
                 problems.append(
                     Problem(pointer((name,)), "text, bytes, or a value that JSON can carry", preview_typed(value))
                 )

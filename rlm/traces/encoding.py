@@ -156,10 +156,20 @@ def _unwrap(value: Any) -> Any:
 def _to_json(value: Any) -> str:
     """Serialize long lists and dictionaries item by item: one long call would block every other thread."""
     if type(value) is list and len(value) > SHORT:
-        return "[" + ",".join([json.dumps(item) for item in value]) + "]"
+        return "[" + ",".join([_dumps(item) for item in value]) + "]"
     if type(value) is dict and len(value) > SHORT and all(type(name) is str for name in value):
-        return "{" + ",".join([f"{json.dumps(name)}:{json.dumps(item)}" for name, item in value.items()]) + "}"
-    return json.dumps(value)
+        return "{" + ",".join([f"{_dumps(name)}:{_dumps(item)}" for name, item in value.items()]) + "}"
+    return _dumps(value)
+
+
+def _dumps(value: Any) -> str:
+    """Return JSON; dates, sets and the like have the form in which the signature reads them again."""
+    try:
+        return json.dumps(value)
+    except TypeError:
+        from pydantic_core import to_jsonable_python
+
+        return json.dumps(to_jsonable_python(value))
 
 
 def _to_repr(value: Any) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import policy
 from ..wire import COMM, Message
-from . import display
+from . import display, snapshot
 from .cell_threads import CellThreads
 from .cells import Cells, Failure, Refused, failure, interrupted
 from .interrupts import Interrupts
@@ -23,6 +23,8 @@ from .publisher import Publisher
 from .streams import Printed
 
 _RESERVE_BYTES = 4 << 20
+_VALUE_BYTES = 100_000
+"""How long the JSON of a cell's value may be."""
 
 
 @dataclass(slots=True)
@@ -55,6 +57,7 @@ class Execution:
         self._pid = os.getpid()
         self._warnings: list[str] = []
         self._exited = False
+        self._value: dict[str, Any] = {}
         self._reserve: mmap.mmap | None = mmap.mmap(-1, _RESERVE_BYTES)
         self.printed = Printed(publisher.stream, threads)
         self.cells = Cells()
@@ -82,6 +85,7 @@ class Execution:
         self.printed.begin(self.output_bytes)
         self._warnings.clear()
         self._exited = False
+        self._value = {}
         began = time.perf_counter()
         failed: Failure | None = None
         self._interrupts.begin()
@@ -141,6 +145,7 @@ class Execution:
             "warnings": self._warnings[:],
             "stopped": self._interrupts.by_host,
             "exited": self._exited,
+            **self._value,
         }
         if failed is not None:
             error = {"ename": failed.name, "evalue": failed.message, "traceback": failed.traceback.splitlines()}
@@ -166,6 +171,9 @@ class Execution:
         self.printed.flush()
         content = {"data": data, "metadata": {}, "execution_count": self.cells.count}
         self._publisher.publish("execute_result", content, message)
+        if not self._rich:
+            with contextlib.suppress(Exception):  # not plain, or too large: its `repr` has to do
+                self._value = {"value": snapshot.plain_value(value, value_bytes=_VALUE_BYTES)}
 
     def _review(self, tree: ast.Module, source: str) -> None:
         refusals = policy.review(tree, frozenset(self.reserved))

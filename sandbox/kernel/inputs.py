@@ -1,4 +1,4 @@
-"""Inputs as they arrive in the kernel: JSON values, memory files that are read in place, and helper functions."""
+"""Inputs as they arrive in the kernel: plain values, memory files that are read in place, and helper functions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import marshal
 import mmap
 import os
+import pickle
 import types
 from typing import Any
 
@@ -20,7 +21,10 @@ def bind(inputs: list[dict[str, Any]], descriptors: list[int], buffers: list[byt
         if kind == "json":
             values[one["name"]] = one["value"]
             continue
-        data = _mapped(descriptors[one["descriptor"]]) if "descriptor" in one else bytes(buffers[one["buffer"]])
+        if "value" in one:
+            data: bytes | mmap.mmap = base64.b64decode(one["value"])
+        else:
+            data = _mapped(descriptors[one["descriptor"]]) if "descriptor" in one else bytes(buffers[one["buffer"]])
         values[one["name"]] = (
             TextView(data, ascii_only=bool(one.get("ascii"))) if kind == "view" else _value(kind, data)
         )
@@ -46,8 +50,10 @@ def helpers(given: dict[str, str]) -> dict[str, Any]:
 
 
 def _value(kind: str, data: bytes | mmap.mmap) -> Any:
-    if kind == "bytes":
-        value: Any = bytes(data)
+    if kind == "pickle":
+        value: Any = pickle.loads(data)  # written by the host, of plain values only
+    elif kind == "bytes":
+        value = bytes(data)
     else:
         value = str(data, "utf-8", "surrogatepass")
     if isinstance(data, mmap.mmap):

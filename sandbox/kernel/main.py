@@ -158,7 +158,8 @@ class Kernel:
         try:
             self._publisher.reply(self._shell, "execute_reply", outcome.content, message, {COMM: facts})
         except MemoryError:
-            facts.pop("variables", None)
+            for name in ("variables", "value"):
+                facts.pop(name, None)
             self._publisher.reply(self._shell, "execute_reply", outcome.content, message, {COMM: facts})
         self._abort(queued)
 

@@ -90,6 +90,12 @@ def snapshot(
             pass  # too deep for it; Python 3.12 and later say so, and the higher limit stays
 
 
+def plain_value(thing: object, *, value_bytes: int, seconds: float = 0.5) -> Any:
+    """Return a copy of plain data, as a snapshot has it. Raise where JSON cannot carry it in `value_bytes`."""
+    array_previews.recognise_numpy()
+    return _Copy(value_bytes, monotonic() + seconds).of(thing)
+
+
 class _Describer:
     """Describes variables one by one, within the limits of one snapshot."""
 

@@ -74,7 +74,7 @@ class Host:
         return {
             **took,
             "text": result.text,
-            "value": result.value,
+            "value": result.value_repr,
             "data": json.dumps(result.data),
             "error": result.error.name if result.error else None,
             "message": result.error.message if result.error else "",

@@ -15,7 +15,7 @@ from tests.support.event_loop import turns_of_the_loop
 async def test_a_cell_that_sleeps_does_not_stall_the_event_loop(pool):
     async with sandbox.AsyncSession(pool=pool) as session, turns_of_the_loop() as turns:
         result = await session.run("import time\ntime.sleep(0.4)\n'slept'")
-    assert result.value == "'slept'"
+    assert result.value_repr == "'slept'"
     assert turns.were_taken()
 
 
@@ -28,7 +28,7 @@ async def test_many_sessions_run_at_once(pool):
 
     async def one(i):
         async with sandbox.AsyncSession(inputs={"i": i}, functions={"meet": meet}, pool=pool) as session:
-            return (await session.run("meet(i) * 10")).value
+            return (await session.run("meet(i) * 10")).value_repr
 
     assert await asyncio.gather(*(one(i) for i in range(6))) == ["0", "10", "20", "30", "40", "50"]
 
@@ -108,7 +108,7 @@ async def test_a_closed_session_says_so(pool):
 async def test_a_cell_that_is_long_is_sent_and_run_too(pool):
     async with sandbox.AsyncSession(pool=pool) as session:
         result = await session.run(f"text = {'x' * 1_000_000!r}\nlen(text)")
-        assert result.value == "1000000"
+        assert result.value_repr == "1000000"
 
 
 async def test_a_kernel_that_does_not_read_does_not_stall_the_event_loop(pool):
@@ -126,10 +126,10 @@ async def test_tasks_that_share_a_session_take_turns(pool):
     async with sandbox.AsyncSession(pool=pool) as session:
         await session.run("seen = []")
         await asyncio.gather(*(session.run(f"seen.append({number})") for number in range(5)))
-        assert (await session.run("sorted(seen)")).value == "[0, 1, 2, 3, 4]"
+        assert (await session.run("sorted(seen)")).value_repr == "[0, 1, 2, 3, 4]"
 
 
 async def test_a_session_opens_without_a_kernel_that_waits():
     with sandbox.Pool(size=0) as pool:
         async with sandbox.AsyncSession(inputs={"n": 2, "rows": [1, 2]}, pool=pool) as session:
-            assert (await session.run("n, rows")).value == "(2, [1, 2])"
+            assert (await session.run("n, rows")).value_repr == "(2, [1, 2])"

@@ -39,24 +39,24 @@ def test_an_input_arrives_as_it_was(open_session, value):
         raw = value if isinstance(value, bytes) else value.encode()
         expected = repr(hashlib.sha256(raw).hexdigest())
         code = "import hashlib\nhashlib.sha256(given if isinstance(given, bytes) else given.encode()).hexdigest()"
-        assert session.run(code).value == expected
+        assert session.run(code).value_repr == expected
     else:
-        assert session.run("ascii(given)").value == repr(expected)
-    assert session.run("type(given).__name__").value == repr(type(value).__name__)
+        assert session.run("ascii(given)").value_repr == repr(expected)
+    assert session.run("type(given).__name__").value_repr == repr(type(value).__name__)
 
 
 def test_bytearray_and_memoryview_arrive_as_bytes(open_session):
     session = open_session(inputs={"a": bytearray(b"x"), "b": memoryview(b"y")})
-    assert session.run("a, b").value == "(b'x', b'y')"
+    assert session.run("a, b").value_repr == "(b'x', b'y')"
 
 
 def test_a_lazy_text_reads_like_a_str(open_session):
     session = open_session(inputs={"doc": sandbox.Text(TEXT, lazy=True)})
     code = "len(doc), doc[8:10], doc.count('🎲'), doc.find('東京'), 'Zürich' in doc, doc[-4:]"
-    assert session.run(code).value == repr(
+    assert session.run(code).value_repr == repr(
         (len(TEXT), TEXT[8:10], TEXT.count("🎲"), TEXT.find("東京"), True, TEXT[-4:])
     )
-    assert session.run("doc[:14].upper()").value == repr(TEXT[:14].upper())
+    assert session.run("doc[:14].upper()").value_repr == repr(TEXT[:14].upper())
 
 
 def test_one_text_serves_several_sessions(open_session):
@@ -64,7 +64,8 @@ def test_one_text_serves_several_sessions(open_session):
     blob = sandbox.Blob(b"\x01" * 1_000_000)
     for _ in range(3):
         assert (
-            open_session(inputs={"doc": text, "raw": blob}).run("len(doc), len(raw)").value == f"({len(TEXT)}, 1000000)"
+            open_session(inputs={"doc": text, "raw": blob}).run("len(doc), len(raw)").value_repr
+            == f"({len(TEXT)}, 1000000)"
         )
 
 
@@ -79,13 +80,13 @@ def test_a_sealed_input_cannot_be_changed():
 
 def test_a_hundred_megabytes_arrive(open_session):
     text = "0123456789" * 10_000_000
-    assert open_session(inputs={"doc": text}).run("len(doc), doc[-3:]").value == "(100000000, '789')"
+    assert open_session(inputs={"doc": text}).run("len(doc), doc[-3:]").value_repr == "(100000000, '789')"
 
 
 def test_inputs_can_be_changed_by_the_code_without_changing_the_callers(open_session):
     given = {"items": [1, 2]}
     session = open_session(inputs=given)
-    assert session.run("items.append(3)\nitems").value == "[1, 2, 3]"
+    assert session.run("items.append(3)\nitems").value_repr == "[1, 2, 3]"
     assert given == {"items": [1, 2]}
 
 
@@ -128,7 +129,7 @@ def test_variables_do_not_run_the_code_of_any_object(open_session):
     )
     variables = session.variables()
     assert "Hostile" in variables["thing"].type
-    assert session.run("ran").value == "[]"
+    assert session.run("ran").value_repr == "[]"
 
 
 def test_variables_can_be_read_after_a_cell_was_stopped(open_session):

@@ -25,8 +25,8 @@ def test_a_session_runs_on_a_kernel_that_was_started_directly(direct_pool):
         inputs={"doc": "x" * 300_000}, functions={"double": lambda x: 2 * x}, pool=direct_pool, isolation="none"
     ) as session:
         result = session.run("print(len(doc))\ndouble(21)")
-        assert (result.error, result.stdout, result.value) == (None, "300000\n", "42")
-        assert session.run("open('f', 'w').write('x')").value == "1"
+        assert (result.error, result.stdout, result.value_repr) == (None, "300000\n", "42")
+        assert session.run("open('f', 'w').write('x')").value_repr == "1"
         assert isinstance(session.run("while True: pass", timeout=0.3).limit, sandbox.CellTimeLimit)
 
 
@@ -38,7 +38,7 @@ def test_the_environment_of_the_host_is_not_passed_on(direct_pool, monkeypatch):
 
 def test_nothing_is_left_when_it_is_closed(direct_pool):
     session = sandbox.Session(pool=direct_pool, isolation="none", policy="off")
-    child = int(session.run("import subprocess\nsubprocess.Popen(['sleep', '60']).pid").value)
+    child = int(session.run("import subprocess\nsubprocess.Popen(['sleep', '60']).pid").value_repr)
     scratch, pid = session._link.kernel.scratch, session.pid
     session.close()
     for _ in range(200):

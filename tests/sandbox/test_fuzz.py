@@ -400,7 +400,7 @@ def test_a_live_session(pool, impatient, attack, again):
     gc.collect()
     assert _memory() - before < 100 * MB + MEMORY_FACTOR * 4 * _LIMITS.call_bytes
     with sandbox.Session(pool=pool) as neighbour:
-        assert neighbour.run("6 * 7").value == "42"
+        assert neighbour.run("6 * 7").value_repr == "42"
 
 
 _LOADS = [
@@ -439,7 +439,7 @@ async def test_a_loop_under_load_goes_on(pool, impatient):
         attacks = [asyncio.create_task(attack(load)) for load in _LOADS]
         answered = 0
         while not all(task.done() for task in attacks):
-            assert (await honest.run("echo(1, 2)")).value == "2"
+            assert (await honest.run("echo(1, 2)")).value_repr == "2"
             answered += 1
             await asyncio.sleep(0.01)
         await asyncio.gather(*attacks)

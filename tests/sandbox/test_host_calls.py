@@ -22,21 +22,21 @@ def test_arguments_and_results_are_json_both_ways(open_session):
 
     result = open_session(functions={"keep": keep}).run("keep(1, 'two', [3], k={'a': None})")
     assert seen == [((1, "two", [3]), {"k": {"a": None}})]
-    assert result.value == "{'list': [1, 2.5, None, True], 'text': 'ü'}"
+    assert result.value_repr == "{'list': [1, 2.5, None, True], 'text': 'ü'}"
     assert result.calls == 1
 
 
 def test_functions_can_be_exchanged_between_cells(open_session):
     session = open_session(functions={"one": lambda: 1, "both": lambda: "old"})
-    assert session.run("kept = one()\nboth()").value == "'old'"
+    assert session.run("kept = one()\nboth()").value_repr == "'old'"
     session.set_functions({"two": lambda: 2, "both": lambda: "new"})
-    assert session.run("(kept, two(), both())").value == "(1, 2, 'new')"
+    assert session.run("(kept, two(), both())").value_repr == "(1, 2, 'new')"
     assert session.run("one()").error.name == "NameError"
     session.set_functions({})
     assert session.run("two()").error.name == "NameError"
-    assert session.run("two = 5\ntwo").value == "5"
+    assert session.run("two = 5\ntwo").value_repr == "5"
     session.set_functions({"two": lambda: 2})
-    assert session.run("two()").value == "2"
+    assert session.run("two()").value_repr == "2"
 
 
 def test_a_function_that_was_taken_back_is_not_called_whatever_a_cell_kept_of_it(open_session):
@@ -50,7 +50,7 @@ def test_a_function_without_a_usable_name_is_refused_and_the_others_stay(open_se
     session = open_session(functions={"one": lambda: 1})
     with pytest.raises(sandbox.InputError, match="class"):
         session.set_functions({"class": lambda: 2})
-    assert session.run("one()").value == "1"
+    assert session.run("one()").value_repr == "1"
 
 
 def test_calls_from_many_threads_get_their_own_answers(open_session):
@@ -62,7 +62,7 @@ def test_calls_from_many_threads_get_their_own_answers(open_session):
         "answers == [2 * i for i in range(300)]"
     )
     assert result.error is None
-    assert (result.value, result.calls) == ("True", 300)
+    assert (result.value_repr, result.calls) == ("True", 300)
 
 
 def test_calls_are_made_at_the_same_time(open_session):
@@ -76,7 +76,7 @@ def test_calls_are_made_at_the_same_time(open_session):
         "for t in threads: t.join()\n"
         "'all met'"
     )
-    assert result.value == "'all met'"
+    assert result.value_repr == "'all met'"
 
 
 def test_no_more_calls_than_allowed_are_made_at_the_same_time(open_session):
@@ -136,7 +136,7 @@ def test_a_host_function_keeps_its_documentation_and_signature(open_session):
         return prompt
 
     session = open_session(functions={"ask": ask})
-    assert session.run("ask.__doc__, ask.__name__").value == "('Ask a smaller model.', 'ask')"
+    assert session.run("ask.__doc__, ask.__name__").value_repr == "('Ask a smaller model.', 'ask')"
     assert "model" in session.run("help(ask)").stdout
 
 
@@ -145,7 +145,7 @@ def test_arguments_that_are_not_json_are_the_callers_error(open_session):
     error = session.run("ask(lambda: 1)").error
     assert error.name == "TypeError"
     assert "JSON" in error.message
-    assert session.run("ask(1)").value == "1"
+    assert session.run("ask(1)").value_repr == "1"
 
 
 def test_a_result_that_is_not_json_is_named(open_session):
@@ -159,19 +159,19 @@ def test_arguments_that_are_too_large_are_refused_and_the_session_goes_on(open_s
     error = session.run("ask('x' * 20_000)").error
     assert error.name == "HostCallRefused"
     assert "10,000" in error.message
-    assert session.run("ask('x' * 9_000)").value == "9000"
+    assert session.run("ask('x' * 9_000)").value_repr == "9000"
 
 
 def test_a_result_that_is_too_large_is_refused_and_the_session_goes_on(open_session):
     session = open_session(functions={"text": lambda n: "x" * n}, limits=sandbox.Limits(call_bytes=10_000))
     assert session.run("text(20_000)").error.name == "HostCallRefused"
-    assert session.run("len(text(9_000))").value == "9000"
+    assert session.run("len(text(9_000))").value_repr == "9000"
 
 
 def test_large_arguments_and_results_arrive_whole(open_session):
     session = open_session(functions={"reverse": lambda text: text[::-1]})
     code = "import random\ntext = ''.join(random.choices('abcdef', k=3_000_000))\nreverse(text) == text[::-1]"
-    assert session.run(code).value == "True"
+    assert session.run(code).value_repr == "True"
 
 
 def test_call_number_n_plus_1_is_refused_where_it_is_made(open_session):
@@ -183,7 +183,7 @@ def test_call_number_n_plus_1_is_refused_where_it_is_made(open_session):
     assert result.error.line == 2
     assert isinstance(result.limit, sandbox.HostCallLimit)
     assert result.limit.survived
-    assert session.run("1").value == "1"
+    assert session.run("1").value_repr == "1"
 
 
 def test_among_300_calls_sent_at_once_no_more_than_the_limit_are_made(open_session):
@@ -201,7 +201,7 @@ def test_among_300_calls_sent_at_once_no_more_than_the_limit_are_made(open_sessi
         "    ok = sum(executor.map(one, range(300)))\n"
         "ok"
     )
-    assert (result.value, len(made)) == ("50", 50)
+    assert (result.value_repr, len(made)) == ("50", 50)
 
 
 def test_an_asynchronous_host_function_works_in_a_synchronous_session(open_session):
@@ -209,7 +209,7 @@ def test_an_asynchronous_host_function_works_in_a_synchronous_session(open_sessi
         await asyncio.sleep(0.01)
         return x + 1
 
-    assert open_session(functions={"slow": slow}).run("slow(1)").value == "2"
+    assert open_session(functions={"slow": slow}).run("slow(1)").value_repr == "2"
 
 
 def test_a_host_function_finds_the_context_of_whoever_runs_the_cell(open_session):
@@ -248,7 +248,7 @@ def test_stop_cell_ends_the_cell_at_once_whatever_it_catches(open_session):
     )
     assert (result.ok, result.stopped, submitted) == (True, True, [42])
     assert list(session.variables()) == ["before"]
-    assert session.run("before").value == "1"
+    assert session.run("before").value_repr == "1"
 
 
 def test_stop_cell_works_from_a_thread_and_from_a_coroutine(open_session):
@@ -261,7 +261,7 @@ def test_stop_cell_works_from_a_thread_and_from_a_coroutine(open_session):
     awaited = session.run("import asyncio\nasync def f():\n    SUBMIT()\nawait f()\nafter = 1")
     assert awaited.stopped
     assert "after" not in session.variables()
-    assert session.run("await asyncio.sleep(0, 'a loop again')").value == "'a loop again'"
+    assert session.run("await asyncio.sleep(0, 'a loop again')").value_repr == "'a loop again'"
 
 
 def test_stop_cell_works_from_an_asynchronous_host_function(open_session):
@@ -276,7 +276,7 @@ def test_waiting_for_the_host_does_not_count_as_time_of_the_cell(open_session):
     limits = sandbox.Limits(cell_seconds=1.0)
     session = open_session(functions={"slow": lambda: time.sleep(1.5)}, limits=limits)
     result = session.run("slow()\n'done'")
-    assert (result.value, result.limit) == ("'done'", None)
+    assert (result.value_repr, result.limit) == ("'done'", None)
     assert result.seconds > 1.5
     assert result.busy_seconds < 1.0
 
@@ -431,7 +431,7 @@ def test_helpers_run_in_the_kernel_and_cannot_be_rebound(open_session):
         "    return re.findall(r'\\w+', text)\n"
     )
     session = open_session(inputs={"doc": "a b, c"}, helpers=source)
-    assert session.run("words(doc)").value == "['a', 'b', 'c']"
+    assert session.run("words(doc)").value_repr == "['a', 'b', 'c']"
     assert session.run("words = 1").error.name == "Refused"
     assert session.run("_split").error.name == "NameError"
     assert list(session.variables()) == ["doc"]
@@ -446,5 +446,5 @@ def test_a_quick_function_is_called_by_the_thread_that_watches_the_cell(open_ses
         raise ValueError("no")
 
     session = open_session(functions={"who": who, "fail": sandbox.quick(fail)})
-    assert session.run("who()").value == repr(threading.current_thread().name)
+    assert session.run("who()").value_repr == repr(threading.current_thread().name)
     assert session.run("fail()").error.name == "ValueError"

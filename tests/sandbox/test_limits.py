@@ -34,7 +34,7 @@ def test_a_cell_that_runs_too_long_is_stopped_and_its_variables_stay(limited):
     assert result.limit.survived
     assert result.error.name == "CellTimeLimit"
     assert "while True" in result.error.traceback or "pass" in result.error.traceback
-    assert session.run("found").value == "[1, 2]"
+    assert session.run("found").value_repr == "[1, 2]"
 
 
 def test_a_sleeping_cell_is_stopped(limited):
@@ -50,7 +50,7 @@ def test_a_loop_in_c_that_ignores_signals_is_killed_and_the_next_session_is_not_
     assert isinstance(result.limit, sandbox.CellTimeLimit)
     assert not result.limit.survived
     assert not session.alive
-    assert limited(cell_seconds=1.0).run("1").value == "1"
+    assert limited(cell_seconds=1.0).run("1").value_repr == "1"
 
 
 def test_a_timeout_of_one_cell_counts_waiting_too(open_session):
@@ -61,7 +61,7 @@ def test_a_timeout_of_one_cell_counts_waiting_too(open_session):
     result = session.run("x = 1\nslow()", timeout=1.0)
     release.set()
     assert isinstance(result.limit, sandbox.CellTimeLimit)
-    assert session.run("x").value == "1"
+    assert session.run("x").value_repr == "1"
 
 
 def test_a_session_that_is_too_old_is_ended(limited):
@@ -91,7 +91,7 @@ def test_too_much_memory_is_a_memory_error_and_the_session_survives(limited, cod
     assert isinstance(result.limit, sandbox.MemoryLimit)
     assert result.limit.survived
     session.run("x = None")
-    assert session.run("kept").value == "1"
+    assert session.run("kept").value_repr == "1"
 
 
 def test_memory_up_to_the_limit_can_be_used(limited):
@@ -112,7 +112,7 @@ def test_output_past_the_limit_is_dropped_and_counted(limited):
     assert result.dropped_bytes == 990_000
     assert isinstance(result.limit, sandbox.OutputLimit)
     assert result.limit.survived
-    assert (result.ok, result.value) == (True, "'end'")
+    assert (result.ok, result.value_repr) == (True, "'end'")
     again = session.run("print('heard again')")
     assert (again.stdout, again.limit) == ("heard again\n", None)
 
@@ -148,13 +148,13 @@ def test_too_many_threads_are_refused_and_the_session_survives(open_session):
     )
     assert isinstance(result.limit, sandbox.ProcessLimit)
     assert result.limit.survived
-    assert session.run("stop.set()\n1").value == "1"
+    assert session.run("stop.set()\n1").value_repr == "1"
 
 
 def test_processes_are_started_within_the_limit_and_refused_past_it(open_session):
     session = open_session(limits=Limits(processes=16), policy="off", isolation="namespaces")
     assert (
-        session.run("import subprocess\nsubprocess.run(['/bin/echo', 'hi'], capture_output=True).stdout").value
+        session.run("import subprocess\nsubprocess.run(['/bin/echo', 'hi'], capture_output=True).stdout").value_repr
         == "b'hi\\n'"
     )
     result = session.run(

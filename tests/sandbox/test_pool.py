@@ -62,7 +62,7 @@ def test_a_session_puts_nothing_into_the_file_system(tmp_path, monkeypatch):
     made = []
     monkeypatch.setattr("tempfile.mkdtemp", lambda *args, **options: made.append(args))
     with sandbox.Pool(size=1) as pool, sandbox.Session(pool=pool, isolation="namespaces") as session:
-        assert session.run("1").value == "1"
+        assert session.run("1").value_repr == "1"
         assert os.listdir(tmp_path) == []
     assert made == []
 
@@ -72,7 +72,7 @@ def test_no_kernel_is_handed_out_twice(own_pool):
 
     def take():
         with sandbox.Session(pool=own_pool) as session:
-            assert session.run("'used' in dir()").value == "False"
+            assert session.run("'used' in dir()").value_repr == "False"
             session.run("used = True")
             with lock:
                 taken.append((session.pid, time.monotonic()))
@@ -96,7 +96,7 @@ def test_a_kernel_that_died_waiting_is_not_handed_out(own_pool):
         assert time.monotonic() < until
         time.sleep(0.005)
     with sandbox.Session(pool=own_pool) as session:
-        assert session.run("1").value == "1"
+        assert session.run("1").value_repr == "1"
 
 
 def test_the_pool_survives_the_death_of_its_zygote(own_pool):
@@ -112,7 +112,7 @@ def test_the_pool_survives_the_death_of_its_zygote(own_pool):
     assert not session.alive
     session.close()
     with sandbox.Session(pool=own_pool) as another:
-        assert another.run("1").value == "1"
+        assert another.run("1").value_repr == "1"
     assert own_pool.wait_full()
 
 
@@ -139,7 +139,7 @@ def test_a_closed_pool_leaves_no_process_and_hands_out_nothing(own_pool):
 
 def test_a_pool_of_size_zero_starts_each_kernel_when_asked():
     with sandbox.Pool(size=0) as pool, sandbox.Session(pool=pool) as session:
-        assert session.run("1").value == "1"
+        assert session.run("1").value_repr == "1"
         assert waiting(pool) == []
 
 
@@ -151,4 +151,4 @@ def test_a_zygote_that_cannot_start_says_why(monkeypatch):
 
 def test_more_modules_can_be_imported_before_the_fork():
     with sandbox.Pool(size=0, preload=("wsgiref",)) as pool, sandbox.Session(pool=pool, policy="off") as session:
-        assert session.run("import sys; 'wsgiref' in sys.modules").value == "True"
+        assert session.run("import sys; 'wsgiref' in sys.modules").value_repr == "True"

@@ -168,10 +168,10 @@ def test_a_session_on_a_plain_tcp_kernel_runs_cells(remote):
     session = remote(inputs={"n": 3, "doc": "ü" * 300_000, "raw": b"\x00\x01"})
     result = session.run("print('hello', len(doc), raw)\nn * 2")
     assert result.error is None
-    assert (result.stdout, result.value) == ("hello 300000 b'\\x00\\x01'\n", "6")
+    assert (result.stdout, result.value_repr) == ("hello 300000 b'\\x00\\x01'\n", "6")
     failed = session.run("y = 1\n1 / 0")
     assert failed.error.name == "ZeroDivisionError"
-    assert session.run("y").value == "1"
+    assert session.run("y").value_repr == "1"
 
 
 def test_host_calls_travel_as_jupyter_messages(remote):
@@ -179,14 +179,14 @@ def test_host_calls_travel_as_jupyter_messages(remote):
         raise ValueError("from the host")
 
     session = remote(functions={"double": lambda x: 2 * x, "fail": fail})
-    assert session.run("double(21)").value == "42"
+    assert session.run("double(21)").value_repr == "42"
     result = session.run(
         "from concurrent.futures import ThreadPoolExecutor\n"
         "with ThreadPoolExecutor(8) as executor:\n"
         "    answers = list(executor.map(double, range(50)))\n"
         "answers == [2 * i for i in range(50)]"
     )
-    assert (result.value, result.calls) == ("True", 50)
+    assert (result.value_repr, result.calls) == ("True", 50)
     caught = session.run("try:\n    fail()\nexcept ValueError as e:\n    print('caught', e)")
     assert caught.stdout == "caught from the host\n"
 
@@ -203,7 +203,7 @@ def test_variables_policy_and_stopping_work_on_a_plain_kernel_too(remote):
     assert list(session.variables()) == ["total"]
     late = session.run("while True: pass")
     assert isinstance(late.limit, sandbox.CellTimeLimit)
-    assert session.run("total").value == "[1, 2]"
+    assert session.run("total").value_repr == "[1, 2]"
     stopped = session.run("SUBMIT(1)\nafter = 1")
     assert stopped.stopped
     assert "after" not in session.variables()
@@ -218,7 +218,7 @@ def test_a_plain_kernel_that_dies_is_a_result(remote):
 
 def test_closing_ends_a_plain_kernel(remote):
     session = remote()
-    pid = int(session.run("import os; os.getpid()").value)
+    pid = int(session.run("import os; os.getpid()").value_repr)
     threading.Timer(0.3, session.close).start()
     with pytest.raises(sandbox.SessionClosed):
         session.run("import time; time.sleep(60)")

@@ -14,12 +14,12 @@ import sandbox
 
 def test_a_cell_gives_back_output_and_the_value_of_its_last_expression(session):
     result = session.run("print('hello')\n1 + 1")
-    assert (result.ok, result.stdout, result.value, result.error) == (True, "hello\n", "2", None)
+    assert (result.ok, result.stdout, result.value_repr, result.error) == (True, "hello\n", "2", None)
 
 
 def test_a_cell_that_ends_with_a_statement_has_no_value(session):
-    assert session.run("x = 3").value is None
-    assert session.run("None").value is None
+    assert session.run("x = 3").value_repr is None
+    assert session.run("None").value_repr is None
 
 
 @pytest.mark.parametrize("value", [1, "ü", 2.5, True, [1, [None]], {"a": {"b": []}}])
@@ -106,26 +106,26 @@ def test_an_exception_group_is_shown_with_its_parts(session):
 def test_state_survives_an_exception_also_what_was_set_before_it(session):
     session.run("a = 1")
     session.run("b = 2\nraise RuntimeError\nc = 3")
-    assert session.run("a, b, 'c' in dir()").value == "(1, 2, False)"
+    assert session.run("a, b, 'c' in dir()").value_repr == "(1, 2, False)"
 
 
 def test_functions_see_globals_defined_later(session):
     session.run("def area():\n    return width * height")
     session.run("width = 2")
     session.run("height = 5")
-    assert session.run("area()").value == "10"
+    assert session.run("area()").value_repr == "10"
 
 
 def test_names_with_an_underscore_survive(session):
     session.run("_private = 7\n_ = 8")
-    assert session.run("_private + _").value == "15"
+    assert session.run("_private + _").value_repr == "15"
 
 
 @pytest.mark.parametrize("code", ["import sys; sys.exit()", "import sys; sys.exit(3)", "exit()", "raise SystemExit"])
 def test_exit_ends_the_cell_and_not_the_session(session, code):
     result = session.run(f"x = 1\n{code}\nx = 2")
     assert result.ok
-    assert session.run("x").value == "1"
+    assert session.run("x").value_repr == "1"
 
 
 def test_exit_with_a_message_prints_it(session):
@@ -143,7 +143,7 @@ def test_top_level_await_works(session):
         "sum(await asyncio.gather(*(twice(i) for i in range(5)))) + first"
     )
     assert result.error is None
-    assert result.value == "22"
+    assert result.value_repr == "22"
 
 
 def test_async_for_and_async_with_work_at_the_top_level(session):
@@ -161,7 +161,7 @@ def test_async_for_and_async_with_work_at_the_top_level(session):
         "        seen.append(one)\n"
         "seen"
     )
-    assert result.value == "[0, 1, 2]"
+    assert result.value_repr == "[0, 1, 2]"
 
 
 def test_numpy_and_pandas_work(session):
@@ -172,7 +172,7 @@ def test_numpy_and_pandas_work(session):
         "float(np.linalg.norm([3, 4]))"
     )
     assert result.error is None
-    assert (result.stdout, result.value) == ("{'a': 2, 'b': 1}\n", "5.0")
+    assert (result.stdout, result.value_repr) == ("{'a': 2, 'b': 1}\n", "5.0")
 
 
 def test_dataclasses_pickling_and_type_hints_work_in_a_cell(session):
@@ -184,19 +184,19 @@ def test_dataclasses_pickling_and_type_hints_work_in_a_cell(session):
         "    y: 'int' = 2\n"
         "typing.get_type_hints(Point)['y'], pickle.loads(pickle.dumps(Point(1)))"
     )
-    assert result.value == "(<class 'int'>, Point(x=1, y=2))"
+    assert result.value_repr == "(<class 'int'>, Point(x=1, y=2))"
 
 
 def test_files_can_be_written_and_read_in_the_scratch_directory(session):
-    assert session.run("open('notes.txt', 'w').write('kept')").value == "4"
-    assert session.run("open('notes.txt').read()").value == "'kept'"
+    assert session.run("open('notes.txt', 'w').write('kept')").value_repr == "4"
+    assert session.run("open('notes.txt').read()").value_repr == "'kept'"
     code = "import tempfile\nwith tempfile.TemporaryFile() as f:\n    f.write(b'x')\n'done'"
-    assert session.run(code).value == "'done'"
+    assert session.run(code).value_repr == "'done'"
 
 
 def test_a_module_written_to_the_scratch_directory_can_be_imported(session):
     session.run("open('helper.py', 'w').write('VALUE = 5')")
-    assert session.run("import helper\nhelper.VALUE").value == "5"
+    assert session.run("import helper\nhelper.VALUE").value_repr == "5"
 
 
 def test_threads_of_a_cell_run_and_print(session):
@@ -230,7 +230,7 @@ def test_two_sessions_share_nothing(open_session):
 
 def test_two_sessions_do_not_share_random_numbers(open_session):
     code = "import random, numpy\n(random.random(), float(numpy.random.rand()))"
-    one, other = (open_session().run(code).value for _ in range(2))
+    one, other = (open_session().run(code).value_repr for _ in range(2))
     assert one.split(",")[0] != other.split(",")[0]
     assert one.split(",")[1] != other.split(",")[1]
 
@@ -265,7 +265,7 @@ def test_interrupt_stops_the_cell_and_keeps_the_variables(open_session):
     threading.Thread(target=lambda: (begun.wait(30), session.interrupt())).start()
     result = session.run("x = 5\nbegin()\nwhile True:\n    try:\n        pass\n    except BaseException:\n        pass")
     assert result.error.name == "CellStopped"
-    assert session.run("x").value == "5"
+    assert session.run("x").value_repr == "5"
 
 
 def test_an_alarm_that_a_cell_left_behind_does_not_meet_the_kernel(open_session):
@@ -275,7 +275,7 @@ def test_an_alarm_that_a_cell_left_behind_does_not_meet_the_kernel(open_session)
         "signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)\nx = 1\nraise ValueError"
     )
     session.run("import time\ntime.sleep(0.3)")
-    assert session.run("x").value == "1"
+    assert session.run("x").value_repr == "1"
 
 
 def test_a_kernel_that_dies_is_a_result_with_what_it_said(open_session):
@@ -295,8 +295,8 @@ def test_a_kernel_that_dies_is_a_result_with_what_it_said(open_session):
 def test_a_long_value_is_cut(open_session):
     session = open_session(limits=sandbox.Limits(output_bytes=1000))
     result = session.run("'x' * 5000")
-    assert len(result.value) < 1100
-    assert "more characters" in result.value
+    assert len(result.value_repr) < 1100
+    assert "more characters" in result.value_repr
 
 
 def test_a_repr_that_fails_is_the_cells_error(session):
@@ -316,10 +316,10 @@ def test_the_policy_can_be_off_warn_or_enforce(open_session):
     assert refused.error.name == "Refused"
     assert "line 1" in refused.error.message
     warned = open_session(policy="warn").run(code)
-    assert warned.value == "'ran'"
+    assert warned.value_repr == "'ran'"
     assert "__mro__" in " ".join(warned.warnings)
     plain = open_session(policy="off").run(code)
-    assert (plain.value, plain.warnings) == ("'ran'", ())
+    assert (plain.value_repr, plain.warnings) == ("'ran'", ())
 
 
 def test_an_unknown_policy_or_isolation_is_refused():
@@ -334,12 +334,12 @@ def test_reserved_names_cannot_be_rebound_and_are_put_back(open_session):
     assert session.run("ask = 5").error.name == "Refused"
     assert session.run("doc = 'invented'").error.name == "Refused"
     session.run("import sys; setattr(sys.modules['__main' + '__'], 'ask', None)")
-    assert session.run("ask()").value == "1"
+    assert session.run("ask()").value_repr == "1"
 
 
 def test_an_input_may_be_called_like_a_builtin(open_session):
     session = open_session(inputs={"input": "question", "vars": [1]})
-    assert session.run("input, vars").value == "('question', [1])"
+    assert session.run("input, vars").value_repr == "('question', [1])"
 
 
 @pytest.mark.parametrize("name", ["two words", "class", "__init__", "1st", ""])
@@ -372,5 +372,5 @@ def test_a_child_that_the_cell_forks_ends_with_the_cell(open_session):
     result = session.run(
         "import os\npid = os.fork()\nprint('once')\nif pid:\n    status = os.waitpid(pid, 0)[1]\npid > 0"
     )
-    assert (result.stdout, result.value) == ("once\n", "True")
-    assert session.run("status").value == "0"
+    assert (result.stdout, result.value_repr) == ("once\n", "True")
+    assert session.run("status").value_repr == "0"

@@ -167,7 +167,7 @@ def test_looking_for_changes_runs_no_code_of_an_object(do, open_session):
     second = session.run("v[300] = Key()\nd[5] = 5", variables=True)  # 5 has another hash
     assert second.variables["d"].size == 21
     assert session.variables()["d"].size == 21
-    assert session.run("len(ran)").value == "0"
+    assert session.run("len(ran)").value_repr == "0"
 
 
 def test_what_was_told_is_not_kept_from_being_freed(open_session):
