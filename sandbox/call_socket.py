@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import selectors
 import socket
 import threading
 import time
@@ -14,6 +15,8 @@ from . import frames
 from .errors import ProtocolViolation
 from .host_calls import HostCalls
 from .limits import Limits
+
+_READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
 @dataclass(slots=True)
@@ -30,6 +33,7 @@ class CallSocket:
     def __init__(self, sock: socket.socket, calls: HostCalls, limits: Limits, wake: Callable[[], None]) -> None:
         sock.setblocking(False)
         self.socket = sock
+        self.descriptor = sock.fileno()
         self._calls = calls
         self._wake = wake
         self._reader = frames.Reader(limits.call_bytes)
@@ -46,6 +50,11 @@ class CallSocket:
         """False while too many calls wait, or too many answers for the kernel to read: then the kernel has to wait."""
         self.paused = self._calls.congested or self._queued_bytes > self._max_queued_bytes
         return not self.paused
+
+    @property
+    def wanted_events(self) -> int:
+        """What the socket is to be watched for."""
+        return (_READ if self.wants_to_read else 0) | (_WRITE if self._queue else 0)
 
     @property
     def behind(self) -> bool:
@@ -78,11 +87,6 @@ class CallSocket:
         """Queue open files for the kernel, which takes them when a message says what they are."""
         with self._lock:
             self._enqueue(frames.encode({}), descriptors, owners)
-
-    @property
-    def wants_to_write(self) -> bool:
-        """Whether something is queued that the socket has not taken."""
-        return bool(self._queue)
 
     @property
     def has_descriptors_queued(self) -> bool:

@@ -32,6 +32,7 @@ _TURN_SECONDS = 0.01
 """How long one turn may take what has arrived on one channel; what is left waits for the next turn."""
 _LAST_WORDS_SECONDS = 0.1
 _RAW_BYTES = 1 << 16
+_READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
 class Gone(Exception):
@@ -50,6 +51,7 @@ class Exchange:
     ) -> None:
         """`seconds` is for the kernel's own work, `wall_seconds` counts waiting too, `session_seconds` ends it all."""
         self._link = link
+        self._iopub, self._shell = link.channels["iopub"], link.channels["shell"]
         self._limits = link.limits
         self._seconds = seconds
         self._wall_seconds = wall_seconds
@@ -104,7 +106,7 @@ class Exchange:
         """Drive it from here to its end. Why the kernel is gone, if it is and no limit says so."""
         try:
             while not self._done():
-                self.take(self._link.wait(self.pause()))
+                self.take(self._link.look(self.pause()))
             return None
         except ENDS as end:
             return self.ended(end)
@@ -141,12 +143,12 @@ class Exchange:
 
     def _handle(self, ready: dict[int, int]) -> None:
         link = self._link
-        iopub, shell = link.channels["iopub"], link.channels["shell"]
+        iopub, shell = self._iopub, self._shell
         if (carrier := link.carrier) is not None:
-            event = ready.get(carrier.socket.fileno(), 0)
-            if event & selectors.EVENT_WRITE and not carrier.write():
+            event = ready.get(carrier.descriptor, 0)
+            if event & _WRITE and not carrier.write():
                 raise Gone
-            if (event & selectors.EVENT_READ or carrier.behind) and not carrier.read(time.monotonic() + _TURN_SECONDS):
+            if (event & _READ or carrier.behind) and not carrier.read(time.monotonic() + _TURN_SECONDS):
                 raise Gone
             if event and len(ready) == 1 and not iopub.behind and not shell.behind:
                 return  # a host call and nothing else: whoever waits for its answer waits for us
@@ -155,10 +157,10 @@ class Exchange:
             if link.comm is not None:
                 link.comm.flush()
         link.flush(ready)
-        if iopub.behind or ready.get(iopub.fileno(), 0) & selectors.EVENT_READ:
+        if iopub.behind or ready.get(iopub.fileno(), 0) & _READ:
             self._read_iopub(_TURN_SECONDS)
         # A kernel replies last: the reply is not taken before all that was published earlier.
-        if not iopub.behind and (shell.behind or ready.get(shell.fileno(), 0) & selectors.EVENT_READ):
+        if not iopub.behind and (shell.behind or ready.get(shell.fileno(), 0) & _READ):
             for message, size in link.channels.messages("shell", time.monotonic() + _TURN_SECONDS):
                 self._got.shell(message, size)
         if link.kernel.errors in ready:

@@ -27,6 +27,7 @@ from .tagged import may_be_tagged, plain
 MEMORY_FACTOR = 8
 """How much memory the arguments of a call may take for each of the `call_bytes` that they may be long."""
 
+_MAX_ID = 1 << 63
 _MAX_REFUSALS = 100_000
 _MIN_COST = 1 << 10
 
@@ -121,8 +122,6 @@ class HostCalls:
         self._waits_since = 0.0
         self._closed = False
         self.made = 0
-        self.quick_at = 0.0
-        """When a quick function was called last: the next call may be on its way."""
         self.refused: HostCallLimit | None = None
 
     def replace(self, functions: Mapping[str, Callable[..., Any]]) -> None:
@@ -167,7 +166,6 @@ class HostCalls:
             sink.answer(frames.encode(refusal))
         elif call.name in self._quick:
             sink.answer(self._called_here(call))
-            self.quick_at = time.monotonic()
         else:
             with self._lock:
                 self._waiting_cost += call.cost
@@ -320,10 +318,11 @@ class HostCalls:
 
 
 def _checked(body: dict[str, Any], cost: int) -> _Call:
-    number, name, args, kwargs = (body.get(key) for key in ("id", "name", "args", "kwargs"))
+    take = body.get
+    number, name, args, kwargs = take("id"), take("name"), take("args"), take("kwargs")
     if not (isinstance(name, str) and isinstance(args, list) and isinstance(kwargs, dict)):
         raise ProtocolViolation("a host call without a name, arguments or keywords")
-    if not isinstance(number, int | str) or len(str(number)) > 100:
+    if not (type(number) is int and -_MAX_ID < number < _MAX_ID) and not (type(number) is str and len(number) <= 100):
         raise ProtocolViolation("a host call without an id")
     return _Call(number, name, args, kwargs, cost)
 

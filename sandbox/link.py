@@ -7,7 +7,6 @@ import os
 import selectors
 import socket
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -21,8 +20,6 @@ from .results import CellResult
 from .variables import KnownVariables
 from .wire import Message
 from .zmtp import Connection
-
-_SPIN_SECONDS = 0.0004 if (os.cpu_count() or 1) > 1 else 0.0
 
 
 class Kernel(Protocol):
@@ -118,27 +115,21 @@ class Link:
         """Readable when something has happened: for an event loop, which then calls `look`."""
         return (self._selector or self._register()).fileno()  # type: ignore[attr-defined,no-any-return]
 
-    def wait(self, seconds: float) -> dict[int, int]:
-        """Wait until something has happened; the events by descriptor."""
-        # After a quick call the next one is often there before a processor that went to sleep would be awake again.
-        while time.monotonic() < self.calls.quick_at + _SPIN_SECONDS:
-            if happened := self.look():
-                return happened
-            os.sched_yield()  # the kernel may be waiting for this very processor
-        return self.look(seconds)
-
     def look(self, seconds: float = 0.0) -> dict[int, int]:
-        """Return what has happened, or happens within that time."""
+        """Return what has happened, or happens within that time: the events by descriptor.
+
+        It sleeps. Looking again and again would answer a host call a little sooner where the kernel has a processor of
+        its own, and keeps the kernel from working where they share one: the system wakes whoever is written to on the
+        processor of the writer.
+        """
         selector = self._selector or self._register()
         if self._writing or self._connections[1].unsent or self.comm is not None:
             for connection in self._connections:
                 self._watch_writing(connection)
         if self.carrier is not None:
-            wanted = (selectors.EVENT_READ if self.carrier.wants_to_read else 0) | (
-                selectors.EVENT_WRITE if self.carrier.wants_to_write else 0
-            )
-            if wanted != self._events[self.carrier.socket.fileno()]:
-                self._watch(self.carrier.socket.fileno(), wanted)
+            wanted = self.carrier.wanted_events
+            if wanted != self._events[self.carrier.descriptor]:
+                self._watch(self.carrier.descriptor, wanted)
         return {key.fd: happened for key, happened in selector.select(seconds)}
 
     def flush(self, ready: dict[int, int]) -> None:
@@ -150,8 +141,8 @@ class Link:
     @property
     def behind(self) -> bool:
         """Whether there is something to take that was read already, or that the last turn had no time for."""
-        iopub, shell = self._connections[:2]
-        return iopub.behind or shell.behind or (self.carrier is not None and self.carrier.behind)
+        connections, carrier = self._connections, self.carrier
+        return connections[0].behind or connections[1].behind or (carrier is not None and carrier.behind)
 
     @property
     def has_unsent_request(self) -> bool:
@@ -204,7 +195,7 @@ class Link:
         if self.kernel.pidfd is not None:
             watched.append(self.kernel.pidfd)
         if self.carrier is not None:
-            watched.append(self.carrier.socket.fileno())
+            watched.append(self.carrier.descriptor)
         for descriptor in watched:
             if descriptor >= 0:
                 self._watch(descriptor, selectors.EVENT_READ)

@@ -6,11 +6,8 @@ Any thread may call, many at once. There is no reader thread: one of the waiting
 from __future__ import annotations
 
 import itertools
-import json
-import os
 import socket
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,10 +16,7 @@ from ..json_cost import SMALL_BYTES, decoded_bytes, is_deeper
 from .cell_threads import CellThreads
 from .json_encoding import tagged
 
-_encode = json.JSONEncoder(separators=(",", ":"), default=tagged).encode
-
-SPIN_SECONDS = 0.0005
-_PROCESSORS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+_encode = frames.json_encoder(tagged)
 
 _MAX_ANSWER = 1 << 30  # the host caps what it sends; this only keeps the length field sane
 _MAX_DEPTH = 200
@@ -128,8 +122,7 @@ class CallClient:
                     raise ConnectionError("the host closed the call socket")
             finally:
                 self._reading.release()
-                with self._arrived:
-                    self._arrived.notify_all()  # somebody else reads next
+                self._notify()  # somebody else reads next
         else:
             with self._arrived:
                 if pending.answer is None:
@@ -137,24 +130,18 @@ class CallClient:
                     self._arrived.wait(0.05)
 
     def _read(self, flags: int = 0) -> bool:
-        alive = self._receive(flags)
+        alive = frames.receive_with_descriptors(self.socket, self._reader, self.descriptors, flags)
         for answer in self._reader.frames():
             pending = self._pending.get(answer.get("id", 0))
             if pending is not None:
                 pending.answer = answer
-        with self._arrived:
-            self._arrived.notify_all()
+        self._notify()
         return alive
 
-    def _receive(self, flags: int) -> bool:
-        # An answer that comes at once is there before a processor that went to sleep would be awake again.
-        end = time.perf_counter() + SPIN_SECONDS if _PROCESSORS > 1 else 0.0
-        while not flags and time.perf_counter() < end:
-            try:
-                return frames.receive_with_descriptors(self.socket, self._reader, self.descriptors, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                pass
-        return frames.receive_with_descriptors(self.socket, self._reader, self.descriptors, flags)
+    def _notify(self) -> None:
+        if len(self._pending) > 1:  # others than the one who reads
+            with self._arrived:
+                self._arrived.notify_all()
 
     def _result(self, answer: dict[str, Any]) -> Any:
         if answer.get("stop"):
