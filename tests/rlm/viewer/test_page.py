@@ -370,6 +370,65 @@ async def test_the_start_of_the_kernel_is_no_part_of_the_first_cell(tab: Any, tm
         await page.goto("about:blank")
 
 
+async def test_waits_for_a_provider_are_bars_and_have_their_reasons(tab: Any, tmp_path: Path) -> None:
+    page, run, begin = tab.page, "7" * 12, 1_000_000.0
+    asked = {"id": 7, "role": "main", "iteration": 1, "call": None, "model": "made/main", "turns": [["user", "q"]]}
+    wait = {"id": 7, "role": "main", "model": "made/main", "reason": "429 Too Many Requests", "seconds": 4.0}
+    answered = {"id": 7, "role": "main", "iteration": 1, "text": "x", "seconds": 8.0}
+    events = [
+        make_event("iteration_started", run, {"iteration": 1}, begin),
+        make_event("model_asked", run, asked, begin),
+        make_event("model_waiting", run, wait, begin + 1),
+        make_event("model_waiting", run, {**wait, "seconds": 60.0}, begin + 6),
+        make_event("model_answered", run, answered, begin + 8),  # the second wait was shorter than expected
+        make_event(
+            "not_recorded", run, {"kind": "call_ended", "iteration": 1, "not_kept": "TypeError: odd"}, begin + 8
+        ),
+        make_event("history", run, {"iteration": 1, "reasoning": "I go on."}, begin + 8),
+    ]
+    tell(tmp_path, [started(run, begin, doc="text"), *events, ended(run, begin + 8, {"answer": "42"})])
+    with contextlib.contextmanager(serve)(tmp_path) as address:
+        await page.goto(f"{address}#/run/{run}")
+        await expect(page.locator(".pane .waits li")).to_have_text(
+            [re.compile(r"4\.0 s.*made/main: 429 Too Many Requests.*1\.0 s"), re.compile(r"1:00 min")]
+        )
+        await expect(page.locator(".pane .figures")).to_contain_text("waited 6.0 s")
+        await expect(page.locator("[data-step='1'] .step-sub")).to_contain_text("waited 6.0 s")
+        await expect(page.locator(".pane .problem")).to_contain_text("call_ended) could not be recorded: TypeError")
+        canvas = page.locator(".flame-canvas")
+        await tab.until("document.querySelector('.flame-canvas')?.height > 90")
+        width = await canvas.evaluate("one => one.clientWidth")
+        await canvas.hover(position={"x": width * 0.3, "y": 22 + 3.5 * 20})
+        await expect(page.locator(".tip b")).to_have_text("Wait: 429 Too Many Requests")
+        await expect(page.locator(".tip span")).to_have_text("4.0 s")
+        await page.goto("about:blank")
+
+
+async def test_a_live_run_says_whom_it_waits_for(tab: Any, tmp_path: Path) -> None:
+    page, run, now = tab.page, "8" * 12, time.time()
+    asked = {"id": 7, "role": "main", "iteration": 1, "call": None, "model": "made/main", "turns": [["user", "q"]]}
+    wait = {"id": 7, "role": "main", "model": "made/main", "reason": "503", "seconds": 600.0}
+    with TraceWriter(tmp_path) as writer, contextlib.contextmanager(serve)(tmp_path) as address:
+        writer(started(run, now, doc="text"))
+        writer(make_event("iteration_started", run, {"iteration": 1}, now))
+        writer(make_event("model_asked", run, asked, now))
+        writer(make_event("model_waiting", run, wait, now))
+        assert writer.flush(30), writer.problem
+        await page.goto(f"{address}#/run/{run}")
+        await expect(page.locator(".pane .state")).to_have_text(re.compile("^waiting for made/main until .*: 503$"))
+        await page.goto("about:blank")
+
+
+async def test_runs_have_a_model_column(tab: Any, address: str, runs: Any) -> None:
+    page = tab.page
+    await page.goto(address)
+    models = page.locator(".runs .window-row .model")
+    await expect(models).to_have_text(["main"] * 5)
+    await expect(page.locator(f"[data-id='{runs.leases[0]}'] .model")).to_have_attribute("title", "scripted/main")
+    await page.click(".runs-head .model button")
+    await expect(models.first).to_have_attribute("title", "made/main")
+
+
 async def test_rows_reach_the_edge_of_their_card(tab: Any, address: str) -> None:
     page = tab.page
     await page.goto(address)

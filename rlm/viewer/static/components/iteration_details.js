@@ -3,11 +3,11 @@
 import { codeBlock, fold, textBlock } from "./text_block.js";
 import { callList } from "./host_calls.js";
 import { h } from "../lib/dom.js";
-import { count, dollars, plural, seconds } from "../lib/format.js";
-import { cached, usedByIteration } from "../lib/run_model.js";
-import { figures, section } from "./sections.js";
+import { count, dollars, plural, seconds, time } from "../lib/format.js";
+import { cached, usedByIteration, waited } from "../lib/run_model.js";
+import { figures, section, waitList } from "./sections.js";
 import { sizeOf } from "../lib/data_source.js";
-import { shown } from "../lib/untrusted_text.js";
+import { line, shown } from "../lib/untrusted_text.js";
 import { valueOf } from "./value_view.js";
 import { variableDiff } from "./variable_changes.js";
 
@@ -15,7 +15,7 @@ function promptFold(source, id, ask, data) {
   if (!data) return null;
   const turns = data.turns ?? [];
   const size = turns.reduce((sum, turn) => sum + sizeOf(turn?.[1]), 0);
-  const label = ["Prompt", h("span", { class: "muted" }, ` ${ask.model ?? ""} · ${count(size)} characters added`)];
+  const label = ["Prompt", h("span", { class: "muted" }, ` ${ask.model ?? ""} · ${plural(size, "character")} added`)];
   return fold(label, async () =>
     [
       data.kept
@@ -62,12 +62,16 @@ export async function iterationDetail(source, model, number, { variables, span, 
       : null,
     iteration.variables === null ? null : variableDiff(variables, number, iteration.variables, variable),
   ]);
+  const lost = model.lost.filter((event) => event.iteration === number);
   const spent = usedByIteration(model, iteration);
   const asking = main.reduce((sum, ask) => sum + (ask.seconds ?? 0), 0);
+  const wait = iteration === model.iterations.at(-1) ? model.waitAt(Date.now() / 1000) : null;
   const state = !iteration.cell
     ? iteration.history === null
       ? model.live
-        ? "waiting for the model"
+        ? wait
+          ? `waiting for ${wait.model} until ${time(wait.started + wait.seconds)}: ${wait.reason}`
+          : "waiting for the model"
         : "the trace ends here"
       : "no code in the reply"
     : !iteration.cell.ended
@@ -91,6 +95,7 @@ export async function iterationDetail(source, model, number, { variables, span, 
       state && h("span", { class: `state ${iteration.cell?.ok === false ? "bad" : "waiting"}` }, shown(state)),
       figures(
         ["model", asking ? seconds(asking) : null],
+        ["waited", iteration.waits.length ? seconds(waited(iteration.waits)) : null],
         ["answer", cached(main) || null],
         ["cell", iteration.cell?.ended ? seconds(iteration.cell.seconds) : null],
         ["tokens", spent.total.tokens ? count(spent.total.tokens) : null],
@@ -107,6 +112,10 @@ export async function iterationDetail(source, model, number, { variables, span, 
           valueOf(source, id, data.message),
         ),
     ),
+    lost.map(({ kind, why }) =>
+      h("p", { class: "problem" }, line(`An event (${kind}) could not be recorded: ${why}`, 400)),
+    ),
+    waitList(iteration.waits, model.begin),
     section("Reasoning", reasoning),
     section("Code", code),
     iteration.cell?.ended && section("Output", output ?? h("p", { class: "muted" }, "There was no output.")),
@@ -121,11 +130,11 @@ export async function iterationDetail(source, model, number, { variables, span, 
       "Prompt and reply",
       ...main.map((ask) => promptFold(source, id, ask, events.get(ask.asked))),
       answered.text !== undefined &&
-        fold(["Reply", h("span", { class: "muted" }, ` ${count(sizeOf(answered.text))} characters`)], () =>
+        fold(["Reply", h("span", { class: "muted" }, ` ${plural(sizeOf(answered.text), "character")}`)], () =>
           textBlock(source, id, answered.text, { kind: "prompt" }),
         ),
       history.told !== undefined &&
-        fold(["Observation", h("span", { class: "muted" }, ` ${count(sizeOf(history.told))} characters`)], () =>
+        fold(["Observation", h("span", { class: "muted" }, ` ${plural(sizeOf(history.told), "character")}`)], () =>
           textBlock(source, id, history.told, { kind: "prompt" }),
         ),
     ),

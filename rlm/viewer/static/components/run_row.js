@@ -2,7 +2,7 @@
 
 import { badge, meter } from "./badge.js";
 import { h } from "../lib/dom.js";
-import { ago, clock, count, dollars, percent, plural, seconds, short, titleOf } from "../lib/format.js";
+import { ago, clock, count, dollars, modelName, percent, plural, seconds, short, titleOf } from "../lib/format.js";
 import { line } from "../lib/untrusted_text.js";
 
 export function runRow(run, { chosen, choose, go }) {
@@ -46,6 +46,7 @@ export function runRow(run, { chosen, choose, go }) {
         : [meter(run.confidence), h("span", { class: "figure" }, percent(run.confidence))],
     ),
     h("span", { class: `cell answer ${run.answer ? "" : "why"}` }, line(text, 240)),
+    h("span", { class: "cell model", title: String(run.model ?? "") }, line(modelName(run.model), 60)),
     h("span", { class: "cell iterations" }, run.iterations_used ? count(run.iterations_used) : "–"),
     h("span", { class: "cell tokens", title: plural(run.tokens, "token") }, short(run.tokens)),
     h("span", { class: "cell cost" }, dollars(run.cost_usd)),

@@ -1,9 +1,9 @@
 // The parts of the details of a step: sections, figures, lists of facts.
 
 import { h } from "../lib/dom.js";
-import { label, quantity } from "../lib/format.js";
+import { label, quantity, seconds } from "../lib/format.js";
 import { isReference } from "../lib/data_source.js";
-import { shown } from "../lib/untrusted_text.js";
+import { line, shown } from "../lib/untrusted_text.js";
 import { valueOf } from "./value_view.js";
 
 export function section(title, ...content) {
@@ -18,6 +18,21 @@ export function figures(...pairs) {
     { class: "figures" },
     known.map(([name, value]) => h("span", {}, h("span", { class: "muted" }, `${name} `), value)),
   );
+}
+
+// The waits for a provider, one a line; `begin` is the start of the run.
+export function waitList(waits, begin) {
+  if (!waits.length) return null;
+  const rows = waits.map((wait) =>
+    h(
+      "li",
+      {},
+      h("b", {}, seconds(wait.seconds)),
+      h("span", {}, line(`${wait.model ?? ""}: ${wait.reason}`, 400)),
+      h("span", { class: "muted" }, `${seconds(wait.started - begin)} after the start`),
+    ),
+  );
+  return section("Waits for the provider", h("ul", { class: "waits" }, rows));
 }
 
 function isGroup(value) {

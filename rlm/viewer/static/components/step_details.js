@@ -3,7 +3,7 @@
 import { fold, textBlock } from "./text_block.js";
 import { h } from "../lib/dom.js";
 import { bytes, clock, count, dollars, plural, quantity, seconds } from "../lib/format.js";
-import { facts, figures, section } from "./sections.js";
+import { facts, figures, section, waitList } from "./sections.js";
 import { sizeOf } from "../lib/data_source.js";
 import { line, shown } from "../lib/untrusted_text.js";
 import { valueOf } from "./value_view.js";
@@ -116,6 +116,7 @@ export async function attemptDetail(source, model, number) {
         ["cost", dollars(ask.cost)],
       ),
     ),
+    waitList(ask.waits ?? [], model.begin),
     problems.length
       ? section(
           "Problems",
@@ -131,7 +132,7 @@ export async function attemptDetail(source, model, number) {
     section("Answer of the model", await textBlock(source, model.id, data.text, { kind: "json", label: "Raw text" })),
     section(
       "Prompt",
-      fold([`${count(sizeOf(data.prompt))} characters`], () =>
+      fold([plural(sizeOf(data.prompt), "character")], () =>
         textBlock(source, model.id, data.prompt, { kind: "prompt" }),
       ),
     ),

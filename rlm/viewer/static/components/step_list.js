@@ -4,7 +4,7 @@ import { attemptDetail, startDetail, triggerDetail } from "./step_details.js";
 import { h } from "../lib/dom.js";
 import { dollars, plural, seconds, short } from "../lib/format.js";
 import { iterationDetail } from "./iteration_details.js";
-import { cached, usedByIteration } from "../lib/run_model.js";
+import { cached, usedByIteration, waited } from "../lib/run_model.js";
 import { planDetail, planRow } from "./plan_steps.js";
 import { line, shown } from "../lib/untrusted_text.js";
 import { WindowedList } from "./windowed_list.js";
@@ -164,6 +164,7 @@ export class Steps {
     if (iteration.calls.length) facts.push(plural(iteration.calls.length, "call"));
     if (spent.tokens) facts.push(`${short(spent.tokens)} tok`);
     if (spent.cost) facts.push(dollars(spent.cost));
+    if (iteration.waits.length) facts.push(`waited ${seconds(waited(iteration.waits))}`);
     if (cached(iteration.asks)) facts.push(cached(iteration.asks));
     if (iteration.differs !== null) facts.push("differs");
     if (iteration.compacted) facts.push("compacted");

@@ -68,6 +68,7 @@ export class Timeline {
       ["sub", "sub-model"],
       ["run", "child run"],
       ["extraction", "extraction"],
+      ["wait", "wait for a provider"],
     ];
     return h(
       "div",
@@ -78,7 +79,8 @@ export class Timeline {
 
   set(model, inner) {
     this.model = model;
-    const { spans, rows } = arranged(spansOf(model, inner));
+    const now = model.live ? Math.max(model.end, Date.now() / 1000) : model.end;
+    const { spans, rows } = arranged(spansOf(model, inner, now));
     this.spans = spans;
     this.rows = rows;
     const first = model.begin;
@@ -190,6 +192,7 @@ export class Timeline {
       call: "Call",
       run: "Run",
       extraction: "Extraction",
+      wait: "Wait:",
     };
     const name = ["cell", "kernel"].includes(span.kind) ? span.iteration : span.label;
     const figures = [seconds(span.ended - span.started)];
@@ -231,7 +234,7 @@ export class Timeline {
     const x = (time) => ((time - from) / (to - from)) * width;
     this.#axis(pen, width, height, colour, x);
     const colours = Object.fromEntries(
-      ["run", "iteration", "model", "kernel", "cell", "call", "sub", "extraction"].map((kind) => [
+      ["run", "iteration", "model", "kernel", "cell", "call", "sub", "extraction", "wait"].map((kind) => [
         kind,
         [colour(`flame-${kind}`), colour(`flame-${kind}-ink`)],
       ]),

@@ -2,7 +2,7 @@
 
 import { fold, textBlock } from "./text_block.js";
 import { h } from "../lib/dom.js";
-import { count } from "../lib/format.js";
+import { count, plural } from "../lib/format.js";
 import { isReference } from "../lib/data_source.js";
 import { shown } from "../lib/untrusted_text.js";
 
@@ -14,7 +14,7 @@ export function valueOf(source, id, value, depth = 0) {
     return fold(
       [
         h("span", { class: "value" }, shown(`${value.head ?? ""}…`)),
-        h("span", { class: "muted" }, ` ${count(value.size)} characters`),
+        h("span", { class: "muted" }, ` ${plural(value.size, "character")}`),
       ],
       () => textBlock(source, id, value),
       { className: "inline" },

@@ -86,6 +86,11 @@ export function clock(time) {
   });
 }
 
+// The time of day.
+export function time(at) {
+  return new Date(at * 1000).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+}
+
 export function ago(time, now = Date.now() / 1000) {
   const past = now - time;
   if (past < 60) return "just now";
@@ -97,6 +102,11 @@ export function ago(time, now = Date.now() / 1000) {
 
 export function percent(value) {
   return value === null || value === undefined ? "–" : `${Math.round(Number(value) * 100)}%`;
+}
+
+// The name of a model without its provider.
+export function modelName(model) {
+  return String(model ?? "").split("/").pop();
 }
 
 export function titleOf(run) {

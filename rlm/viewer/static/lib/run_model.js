@@ -25,6 +25,8 @@ export class RunModel {
     this.budgets = [];
     this.attempts = [];
     this.plans = [];
+    this.waits = [];
+    this.lost = [];
     this.trigger = null;
     this.interrupted = false;
     this.update(summary);
@@ -90,6 +92,7 @@ export class RunModel {
         differs: null,
         compacted: false,
         failed: null,
+        waits: [],
       };
       this.byNumber.set(number, iteration);
       this.iterations.push(iteration);
@@ -106,6 +109,12 @@ export class RunModel {
       case "model_answered":
       case "model_failed":
         this.#ask(sequence, kind, time, data, here);
+        break;
+      case "model_waiting":
+        this.#wait(time, data);
+        break;
+      case "not_recorded":
+        this.lost.push({ sequence, time, kind: data.kind, iteration: number, why: data.not_kept });
         break;
       case "cell_started":
         if (here) here.cell = { sequence, started: time, ended: null };
@@ -166,7 +175,7 @@ export class RunModel {
   #ask(sequence, kind, time, data, here) {
     let ask = this.asks.get(data.id);
     if (!ask) {
-      ask = { id: data.id, role: "main", started: time, sequence, model: "" };
+      ask = { id: data.id, role: "main", started: time, sequence, model: "", waits: [] };
       this.asks.set(data.id, ask);
       ask.role = data.role ?? "main";
       ask.iteration = data.iteration;
@@ -195,6 +204,22 @@ export class RunModel {
     }
   }
 
+  // A wait for a provider: of a request, or of an adapter in the iteration under way.
+  #wait(time, data) {
+    const ask = this.asks.get(data.id);
+    const here = this.byNumber.get(ask ? ask.iteration : this.iterations.at(-1)?.number);
+    const wait = { started: time, seconds: Number(data.seconds) || 0, reason: String(data.reason ?? ""), model: data.model, ask };
+    this.waits.push(wait);
+    ask?.waits.push(wait);
+    here?.waits.push(wait);
+  }
+
+  // The wait that goes on at a time, if the run still goes on.
+  waitAt(now) {
+    const wait = this.waits.at(-1);
+    return this.live && wait && !wait.ask?.ended && wait.started + wait.seconds > now ? wait : null;
+  }
+
   // The requests for plans, and for judgements of their answers.
   get planAsks() {
     return [...this.asks.values()].filter((ask) => ask.role === "planning" || ask.role === "judging");
@@ -220,6 +245,16 @@ export function used(asks) {
     if (ask.cost !== null && ask.cost !== undefined) cost = (cost ?? 0) + ask.cost;
   }
   return { tokens, cost };
+}
+
+// When a wait ended: as it was announced, or earlier with its request.
+export function endOfWait(wait) {
+  return Math.min(wait.started + wait.seconds, wait.ask?.ended ?? Infinity);
+}
+
+// The seconds of waits.
+export function waited(waits) {
+  return waits.reduce((sum, wait) => sum + Math.max(0, endOfWait(wait) - wait.started), 0);
 }
 
 // The number of cached replies as text; empty if there are none.

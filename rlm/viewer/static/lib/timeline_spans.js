@@ -1,5 +1,7 @@
 // The timeline of a run as a tree of spans, and the rows in which they are drawn.
 
+import { endOfWait } from "./run_model.js";
+
 export const MAX_ROWS = 16;
 
 const MIN_KERNEL_START_S = 0.002;
@@ -19,9 +21,14 @@ function runName(run) {
   return (run.parent && run.task) || run.name || run.id;
 }
 
+function waitSpan(model, wait) {
+  const more = { run: model.id, iteration: wait.ask?.iteration, reason: wait.reason };
+  return span("wait", wait.reason, wait.started, endOfWait(wait), more);
+}
+
 function askSpan(model, ask, now) {
   const kind = ["sub", "extraction"].includes(ask.role) ? ask.role : "model";
-  return span(kind, shortModelName(ask), ask.started, ask.ended ?? now, {
+  const made = span(kind, shortModelName(ask), ask.started, ask.ended ?? now, {
     run: model.id,
     iteration: ask.iteration,
     error: ask.error,
@@ -29,6 +36,8 @@ function askSpan(model, ask, now) {
     cost: ask.cost,
     cached: ask.cached,
   });
+  made.children.push(...ask.waits.map((wait) => waitSpan(model, wait)));
+  return made;
 }
 
 // The cell of an iteration, and before the first one of a run the start of its kernel: `cell_started` comes before both.
@@ -67,6 +76,7 @@ export function spansOf(model, inner, now = model.end) {
     });
     root.children.push(step);
     for (const ask of iteration.asks) step.children.push(askSpan(model, ask, now));
+    step.children.push(...iteration.waits.filter((wait) => !wait.ask).map((wait) => waitSpan(model, wait)));
     const cells = iteration.cell ? cellSpans(model, iteration, iteration === firstCell) : [];
     step.children.push(...cells);
     for (const call of iteration.calls) {

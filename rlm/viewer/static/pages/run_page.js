@@ -119,7 +119,7 @@ export class RunPage {
         if (follow && more) await this.steps.show(this.steps.list.items.at(-1).key);
         else if (touched.has(this.steps.key)) await this.steps.show(this.steps.key);
         this.#loadInner().catch(() => {});
-      }
+      } else this.timeline.set(this.model, (id) => this.inner.get(id)); // the bars of what goes on grow
       this.element.classList.remove("stale");
       if (ended) return;
     } catch {

@@ -15,6 +15,7 @@ const COLUMNS = {
   ending: ["Ending", (run) => ENDINGS.indexOf(run.ending)],
   confidence: ["Conf.", (run) => run.confidence ?? -1],
   answer: ["Answer or reason", null],
+  model: ["Model", (run) => run.model ?? ""],
   iterations: ["Iter.", (run) => run.iterations_used],
   tokens: ["Tokens", (run) => run.tokens],
   cost: ["Cost", (run) => run.cost_usd ?? -1],

@@ -7,6 +7,10 @@ import { WindowedList } from "../components/windowed_list.js";
 
 const narrow = matchMedia("(max-width: 760px)");
 
+function compare(a, b) {
+  return typeof a === "string" ? -a.localeCompare(b) : a - b;
+}
+
 // A subclass stores the rows in `all` (`take`), opens one of them (`open`), and provides the text around the table:
 // `chipList`, `totals`, `empty`.
 export class TablePage {
@@ -76,7 +80,7 @@ export class TablePage {
     const { matches, problems } = search(among, this.input.value);
     const by = this.columns[this.sort]?.[1] ?? this.columns[this.first][1];
     const sign = this.down ? -1 : 1;
-    matches.sort((a, b) => (by ? sign * (by(a) - by(b)) : 0) || this.tie(a, b));
+    matches.sort((a, b) => (by ? sign * compare(by(a), by(b)) : 0) || this.tie(a, b));
     const selected = list.items[list.selected];
     list.set(matches);
     if (selected) {
