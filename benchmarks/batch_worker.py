@@ -95,7 +95,7 @@ def bare(folder: Path, count: int) -> dict[str, Any]:
     """One process, one task after the other, and nothing else."""
     from rlm.runner import arun_task
     from rlm.tasks import Overrides, load
-    from rlm.traces.default_writer import default_observer
+    from rlm.traces.writer import default_observer
 
     task = load(folder / "task.yaml", Overrides(inputs={"n": "0", "word": ""}))
     clock, observe = Clock(count, list), default_observer()
@@ -118,7 +118,7 @@ def evaluate(folder: Path, count: int) -> dict[str, Any]:
 
     from rlm.runner import arun_task
     from rlm.tasks import Overrides, load
-    from rlm.traces.default_writer import default_observer
+    from rlm.traces.writer import default_observer
 
     task = load(folder / "task.yaml", Overrides(inputs={"n": "0", "word": ""}))
     clock, observe = Clock(count, list), default_observer()

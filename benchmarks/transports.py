@@ -68,7 +68,7 @@ class Own:
         return await self.endpoint.post(body)
 
     async def close(self) -> None:
-        from rlm.models.direct.connection_pool import connections
+        from rlm.models.direct.connection import connections
 
         connections.close()
 

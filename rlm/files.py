@@ -1,8 +1,8 @@
-"""Files that several processes write: an advisory lock and atomic replacement.
+"""The folder for rlm's own files, and files that several processes write: an advisory lock and atomic replacement.
 
-Both survive a kill at any point: the operating system releases the lock of a process that ends, and a replaced file
-holds either its old content or all of the new. The package `filelock` truncates the file that it locks, so it cannot
-lock a file that holds data.
+Lock and replacement survive a kill at any point: the operating system releases the lock of a process that ends, and a
+replaced file holds either its old content or all of the new. The package `filelock` truncates the file that it locks,
+so it cannot lock a file that holds data.
 """
 
 from __future__ import annotations
@@ -184,3 +184,13 @@ def _release_in_child() -> None:
 
 
 os.register_at_fork(before=_fork_guard.acquire, after_in_parent=_fork_guard.release, after_in_child=_release_in_child)
+
+
+def home() -> Path:
+    """Return `RLM_HOME`, or rlm's folder in the platform's place for user data. It need not exist yet."""
+    own = os.environ.get("RLM_HOME")
+    if own:
+        return Path(own).expanduser()
+    import platformdirs
+
+    return platformdirs.user_data_path("rlm", appauthor=False)

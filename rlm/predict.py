@@ -34,7 +34,7 @@ from .repl.tools import refuse_tools
 from .results import ExecutionResult, Failed
 from .run import Loop, Run
 from .signatures import Signature
-from .traces.default_writer import default_observer
+from .traces.writer import default_observer
 
 if TYPE_CHECKING:
     from .plans import Plan, PlanSettings

@@ -30,7 +30,7 @@ Make = Callable[..., Any]
 def run_task(task: Task | str | Path, *, observe: Observer = ignore, record: bool = True) -> ExecutionResult[Any]:
     """Run a task, or the task file at a path, to its ending. Runs are on record unless `record` is off."""
     from .tasks import load
-    from .traces.default_writer import default_observer
+    from .traces.writer import default_observer
 
     if isinstance(task, str | Path):
         task = load(Path(task))

@@ -60,7 +60,7 @@ def rlm_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def runs_are_still_recorded() -> Iterator[None]:
     """Fail the test that makes the shared trace writer give up: later tests would miss their runs."""
     yield
-    default_writer = sys.modules.get("rlm.traces.default_writer")
+    default_writer = sys.modules.get("rlm.traces.writer")
     for writer in default_writer._writers if default_writer else ():
         if writer.folder.is_relative_to(os.environ["RLM_HOME"]):
             assert writer.problem is None

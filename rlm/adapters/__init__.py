@@ -6,8 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .call_log import ModelCall, watch_calls
-    from .metrics import TierMetrics
+    from .call_log import ModelCall, TierMetrics, watch_calls
     from .outlines_adapter import OutlinesAdapter
     from .two_step.adapter import TwoStep, TwoStepAdapter, TwoStepError
     from .typed_query import TypedAnswer, ask_typed
@@ -28,7 +27,7 @@ __all__ = [
 _MODULES = {
     "ModelCall": "call_log",
     "OutlinesAdapter": "outlines_adapter",
-    "TierMetrics": "metrics",
+    "TierMetrics": "call_log",
     "TwoStep": "two_step.adapter",
     "TwoStepAdapter": "two_step.adapter",
     "TwoStepError": "two_step.errors",

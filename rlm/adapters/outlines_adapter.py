@@ -22,8 +22,7 @@ from dspy.utils.exceptions import AdapterParseError
 from ..dspy_bridge import StreamProgress, adapter_fallback_scope
 from ..extraction import MaxRetriesExceeded, Reply
 from ..models.profile import profile_of
-from .call_log import Recording, recording
-from .metrics import TierCounts, TierMetrics
+from .call_log import Recording, TierCounts, TierMetrics, recording
 from .output_spec import NoTarget, label_of, target_of_signature
 from .registry import AdapterProfile
 from .repair_loop import DEFAULT_ATTEMPTS, repair_messages, run_sync

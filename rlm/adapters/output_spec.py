@@ -16,11 +16,9 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from .. import json_schema
 from ..extraction import ParseError, Schema, parse
-from ..runaway import runaway_problems, to_float
 from ..signatures import Field, Problem, Signature, SignatureError, fields
-from ..signatures.fields import allow_shadowing
-from ..signatures.type_names import describe
-from ..signatures.validation import check
+from ..signatures.fields import allow_shadowing, describe
+from ..signatures.validation import check, runaway_problems, to_float
 from .choices import BareAnswer, bare_answer
 
 _SMALL, _FEW = 2_000, 100

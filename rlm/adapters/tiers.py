@@ -19,7 +19,7 @@ from dspy.utils.exceptions import AdapterParseError
 from ..dspy_bridge import apply_output_field_defaults, parse_value, serialize_for_json
 from ..extraction import ParseError, Schema, parse
 from ..json_schema import bounded
-from ..runaway import may_run_away, runaway_problems
+from ..signatures.validation import may_run_away, runaway_problems
 from .choices import BareAnswer
 from .output_spec import NoTarget, Target, target_of_signature
 from .two_step.prompt import named_inputs

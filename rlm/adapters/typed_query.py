@@ -16,8 +16,7 @@ from typing import Any, Generic, Literal, TypeVar, get_args
 from ..extraction import ExtractionError, ParseError, Reply
 from ..models.client import Answer
 from ..models.profile import profile_of
-from .call_log import Recording, call_adapter, call_constrained, call_model
-from .metrics import TierMetrics
+from .call_log import Recording, TierMetrics, call_adapter, call_constrained, call_model
 from .output_spec import Target, describe_type, target_of
 from .repair_loop import DEFAULT_ATTEMPTS, repair
 from .structured_output import Way, by_server

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from ..files import home
 from ..models.cache import Mode
-from ..paths import home
 from ..tasks import Task
 from .driver import Batch, StopRules
 from .executors.base import DEFAULT_AT_ONCE, Executor, WorkerConfig

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..tasks import TaskError, TaskProblem
 from ..tasks.errors import suggestion
-from ..tasks.schema.task import SOURCES
+from ..tasks.schema import SOURCES
 from ..tasks.yaml_document import read
 from . import fingerprint
 from .item import Item

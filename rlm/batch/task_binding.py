@@ -122,7 +122,7 @@ def _as_entries(inputs: Mapping[str, Any]) -> dict[str, Any]:
     mappings = {name: value for name, value in inputs.items() if isinstance(value, Mapping)}
     if not mappings:
         return dict(inputs)
-    from ..tasks.schema.task import TaskFile
+    from ..tasks.schema import TaskFile
 
     return {**inputs, **TaskFile.model_validate({"signature": "x -> y", "inputs": mappings}).inputs}
 

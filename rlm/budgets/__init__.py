@@ -11,8 +11,7 @@ from .budget import (
     MaxTokens,
     Timeout,
 )
-from .ledger import BudgetExceeded, Ledger
-from .usage import Remaining, Usage
+from .ledger import BudgetExceeded, Ledger, Remaining, Usage
 
 __all__ = [
     "BudgetExceeded",

@@ -16,8 +16,7 @@ from ..batch.driver import Batch
 from ..batch.errors import ExecutorError, MachineUnfit, NotWritable
 from ..tasks import Overrides, Task
 from . import exit_codes, preflight
-from .console import print_json, print_page
-from .formatting import count
+from .console import count, print_json, print_page
 from .pages.batch_summary import batch_page
 from .preflight import CostWarning, costs_money
 from .progress.batch import BatchView, choose_view, repair_lines

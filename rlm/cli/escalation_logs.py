@@ -64,7 +64,7 @@ def open_logs(folder: str | None) -> PlanLogs:
 def escalations(logs: PlanLogs) -> list[dict[str, Any]]:
     """Return the recorded escalations. Entries of another form are named on standard error and left out."""
     from ..plans.escalation import check_entry
-    from .formatting import clean
+    from .console import clean
 
     entries = []
     for number, entry in enumerate(read(logs.escalations.read)):

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import exit_codes
-from .console import print_json, print_page
-from .formatting import count
+from .console import count, print_json, print_page
 from .preflight import CostWarning, costs_money
 
 if TYPE_CHECKING:
@@ -76,8 +75,7 @@ def evaluate(
 
 def _run(run: EvaluationRun, options: Mapping[str, Any]) -> _Ending:
     from ..events import fan_out
-    from ..traces.default_writer import default_observer
-    from ..traces.writer import TraceWriter
+    from ..traces.writer import TraceWriter, default_observer
     from .progress.evaluation import progress_of
     from .runner import telemetry
 

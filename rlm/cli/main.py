@@ -163,7 +163,7 @@ def _place_of(error: Exception) -> str:
 
 
 def _print_error(text: str) -> None:
-    from .formatting import clean
+    from .console import clean
 
     try:
         click.echo(clean(text), err=True)

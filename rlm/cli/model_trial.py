@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from .formatting import one_line
+from .console import one_line
 from .preflight import prepare
 
 _FREE = "What is the capital of France? Answer in one sentence."

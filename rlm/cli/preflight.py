@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ..evals.simulated import ORACLE
-from ..models.providers import KEY_VARIABLES, PROVIDERS, provider_of
+from ..models.profile import KEY_VARIABLES, PROVIDERS, provider_of
 from .exit_codes import EnvironmentProblem, missing_package_advice
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .formatting import count
+from .console import count
 
 if TYPE_CHECKING:
     from ..tasks import Task

@@ -40,8 +40,7 @@ _TEMPORARY = {"model:rate", "model:server", "model:timeout", "model:transport"}
 def run_and_show(task: Task, output: Any, options: Mapping[str, Any], past: RecordedRun | None = None) -> int:
     """Run a task with the options of `ending_options` and return the exit code. The ending goes to `output`."""
     from . import preflight
-    from .console import print_json, print_page
-    from .formatting import script_notice
+    from .console import print_json, print_page, script_notice
     from .progress.lines import choose_view
 
     _ = task.tools  # imported now: an error in them is an error of the task file
@@ -79,8 +78,7 @@ async def until_interrupted(work: Awaitable[T], cancel: Callable[[], None]) -> t
 def _run(task: Task, view: View, past: RecordedRun | None) -> tuple[ExecutionResult[Any], bool]:
     from ..events import fan_out
     from ..runner import make_run
-    from ..traces.default_writer import default_observer
-    from ..traces.writer import TraceWriter
+    from ..traces.writer import TraceWriter, default_observer
 
     writer, spans = default_observer(), telemetry()
     view.start(task)
@@ -143,7 +141,7 @@ def _retry_advice(result: ExecutionResult[Any]) -> str | None:
     """Return how to continue a run that failed because of its provider; None for any other."""
     from ..events import ignore
     from ..results import Failed
-    from ..traces.default_writer import default_observer
+    from ..traces.writer import default_observer
 
     if not isinstance(result, Failed) or str(result.cause) not in _TEMPORARY:
         return None
@@ -155,8 +153,8 @@ def _retry_advice(result: ExecutionResult[Any]) -> str | None:
 def _how_to_resume(result: ExecutionResult[Any], task_file: str) -> str:
     """Return that nothing of an interrupted run is lost, and how to resume it."""
     from ..events import ignore
-    from ..traces.default_writer import default_observer
-    from .formatting import count
+    from ..traces.writer import default_observer
+    from .console import count
 
     if not result.run_id:
         return f"Interrupted before the run started. To start it: rlm run {task_file}"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import RlmError
-from ..paths import home
+from ..files import home
 
 FORMAT = 1
 HEADER, SAMPLES, SUMMARY = "header.json", "samples.jsonl", "summary.json"

@@ -63,8 +63,8 @@ def evaluate(
     Raises `TaskError` for mistakes in settings or samples, `EvalLogError` for the log, and `EvaluationStopped` if no
     sample can be run here.
     """
-    from ..repl.sync import run_sync
-    from ..traces.default_writer import default_observer, flush_writers
+    from ..run import run_sync
+    from ..traces.writer import default_observer, flush_writers
 
     names = (suites,) if isinstance(suites, str) else tuple(suites)
     settings = EvalSettings.read(task, models=dict(models or {}), budget=dict(budget or {}), error_rate=error_rate)

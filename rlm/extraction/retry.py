@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar, cast
 
 from ..json_values import locate, pointer
-from ..runaway import runaway_problems
 from ..signatures import Problem
+from ..signatures.validation import runaway_problems
 from . import feedback
 from .errors import MaxRetriesExceeded, ParseError, PatchError
 from .parsing import json_patch

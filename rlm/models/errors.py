@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 
 from ..text import shorten
 from .direct.http1 import InvalidResponse
-from .profile import profile_of
-from .providers import KEY_VARIABLES, provider_of
+from .profile import KEY_VARIABLES, profile_of, provider_of
 
 # dspy's errors, and those of lm15 that they are created from.
 _KINDS = {

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..paths import home
+from ..files import home
 from .cache import Mode, ResponseCache, forget_occurrence, next_occurrence, request_hash
 from .errors import holds_key
 from .profile import profile_of

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import contextvars
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,3 +93,45 @@ class ModelResponse:
         text = "".join(part.text for part in response.message.parts if part.type == "text")
         usage = response.usage
         return cls(text, response.finish_reason, usage.input_tokens or 0, usage.output_tokens or 0, cost_usd)
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A wait that is about to start."""
+
+    model: str
+    reason: str
+    seconds: float
+    """How long this wait takes."""
+
+    expected: float
+    """How long it takes until the model is asked, as far as is known: waits for a rate limit are checked in between."""
+
+
+OnWait = Callable[[Wait], None]
+_callback: contextvars.ContextVar[OnWait | None] = contextvars.ContextVar("rlm_on_wait", default=None)
+
+
+@contextlib.contextmanager
+def on_wait(callback: OnWait) -> Iterator[None]:
+    """Call `callback` before each wait inside the block, after the callbacks of outer blocks."""
+    outer = _callback.get()
+
+    def notify(wait: Wait) -> None:
+        if outer is not None:
+            outer(wait)
+        callback(wait)
+
+    token = _callback.set(notify)
+    try:
+        yield
+    finally:
+        _callback.reset(token)
+
+
+async def wait(wait: Wait) -> None:
+    """Announce a wait, and wait."""
+    callback = _callback.get()
+    if callback is not None:
+        callback(wait)
+    await asyncio.sleep(wait.seconds)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from .errors import Fault, describe, describe_deadline, read_fault
 from .rate_limit.bucket import Slot
 from .rate_limit.limiter import RateLimiter, SlotAfterDeadline
-from .waiting import Wait, wait
+from .requests import Wait, wait
 
 RATE_LIMITED_PATIENCE_S = 600.0
 """How long a model with a rate limiter is asked again after "too many requests", where no deadline comes first."""

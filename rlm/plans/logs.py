@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..budgets import FallbackTrigger
-from ..paths import home
+from ..files import home
 from ..redaction import Redactor
 from .escalation import FallbackConfig, PlanEscalationDetector, check_entry
 from .json_log import JsonEntry, JsonLog, JsonLogError

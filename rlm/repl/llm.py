@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..adapters.metrics import TierMetrics
+from ..adapters.call_log import TierMetrics
 from ..adapters.registry import profile_of_adapter
 from ..budgets import Ledger
 from ..events import Emitter, ModelAnswered, ModelAsked, ModelFailed, ModelWaiting
@@ -20,7 +20,7 @@ from ..extraction.prompt import extraction_schema
 from ..extraction.retry import Reply
 from ..models.client import Answer, ModelError, ask
 from ..models.profile import profile_of
-from ..models.waiting import OnWait, Wait, on_wait
+from ..models.requests import OnWait, Wait, on_wait
 from ..signatures import Signature
 from .conversation import Conversation
 from .host_calls import current_call

@@ -14,15 +14,13 @@ from sandbox import Limits
 from ..budgets import FallbackTrigger
 from ..signatures import Signature, SignatureError
 from . import references
-from .checks import CheckProblem, read_check, read_confidence
 from .errors import TaskError, TaskProblem
-from .input_files import standard_input
-from .inputs import InputReader
+from .inputs import InputReader, standard_input
 from .models import ROLES, Models, choose, local_problems, read_adapter
 from .plans import TaskPlans, plan_problems, read_plans
-from .schema.task import BudgetFile, TaskFile
+from .schema import BudgetFile, TaskFile
 from .task import Task
-from .validation import validate_script, validate_task
+from .validation import CheckProblem, read_check, read_confidence, validate_script, validate_task
 from .yaml_document import Document, read
 
 # `doc:str` is an input: no module has a class named like a built-in type.

@@ -13,7 +13,7 @@ from ..models.local.library import EMBEDDED, LibraryError, examine, locate
 from ..models.rate_limit.bucket import Limit
 from ..redaction import protect
 from .errors import TaskProblem
-from .schema.task import AdapterFile, AdapterName, ModelEntry, ModelFile, ModelsFile
+from .schema import AdapterFile, AdapterName, ModelEntry, ModelFile, ModelsFile
 from .yaml_document import Document
 
 SCRIPTED = "scripted"

@@ -12,12 +12,10 @@ from ..plans.plan import Plan
 from ..plans.settings import DEFAULT_COUNT, PlanSettings, Thresholds
 from ..signatures import Signature
 from . import references
-from .checks import CheckProblem, read_check
 from .errors import TaskProblem, suggestion
 from .models import ROLES, ModelSpec, spec_of
-from .schema.plans import PlanFile
-from .schema.task import PlansFile
-from .validation import dotted
+from .schema import PlanFile, PlansFile
+from .validation import CheckProblem, dotted, read_check
 from .yaml_document import Document
 from .yaml_document import Path as Place
 

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ..events import ModelAnswered, ModelAsked, RunEnded, RunStarted
-from ..models.providers import provider_of
+from ..models.profile import provider_of
 from ..text import cut_middle, encodable
 
 MAX_CHARS = 32_000

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from ..files import FileLock, is_locked
-from ..paths import home as default_home
+from ..files import home as default_home
 
 
 def traces_folder(home: Path | str | None = None) -> Path:

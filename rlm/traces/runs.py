@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-from .default_writer import flush_writers
 from .paths import databases, traces_folder
 from .reader import EmptyDatabase, TraceFile
 from .records import data_frame
 from .run import COLUMNS, RunRecord, UnknownRun, run_record
 from .schema import NewerVersion
+from .writer import flush_writers
 
 __all__ = ["RunRecord", "Runs", "UnknownRun", "find", "load"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm.paths import home
+from rlm.files import home
 
 
 def test_the_environment_names_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rlm.extraction import ExtractionOrchestrator, MaxRetriesExceeded, ParseError, Schema, parse
-from rlm.runaway import repeats, runaway_problems
+from rlm.signatures.validation import repeats, runaway_problems
 
 RUNAWAY = "1114634454" + ("123" * 25)[:73]
 

@@ -48,7 +48,7 @@ async def run_item(item: Item, on_rate_limit: Callable[[], None] = lambda: None)
     `on_rate_limit` is called while the item waits for a rate limit, which counts neither as time of its run nor of
     its lease.
     """
-    from ...models.waiting import on_wait
+    from ...models.requests import on_wait
 
     start = time.monotonic()
     try:
@@ -71,7 +71,7 @@ async def run_encoded(item: Item, on_rate_limit: Callable[[], None]) -> bytes:
 
 def flush_traces() -> None:
     """Write all recorded events of this process to disk."""
-    from ...traces.default_writer import flush_writers
+    from ...traces.writer import flush_writers
 
     flush_writers()
 
@@ -146,7 +146,7 @@ def _own_observer() -> Observer:
     """Return the observer of all runs: this process's trace writer, unless runs are not recorded, and telemetry."""
     global _observer
     if _observer is None:
-        from ...traces.default_writer import OFF, default_observer
+        from ...traces.writer import OFF, default_observer
 
         writer = default_observer() if _config.trace else ignore
         spans = ignore

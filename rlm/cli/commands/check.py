@@ -24,7 +24,7 @@ def command(task_file: str, **options: Any) -> None:
       rlm check task.yaml -i doc=@report.txt
     """
     from ...tasks import load
-    from ..formatting import clean, count, summary
+    from ..console import clean, count, summary
     from ..preflight import model_warnings
 
     task = load(task_file, overrides(options), read_stdin=None)

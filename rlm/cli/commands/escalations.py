@@ -44,8 +44,7 @@ def command() -> None:
 @_logs_option
 def list_escalations(only_open: bool, as_json: bool, logs: str | None) -> None:
     """List escalations, the newest first."""
-    from ..console import print_json
-    from ..formatting import clean
+    from ..console import clean, print_json
 
     plan_logs = open_logs(logs)
     shown = 0
@@ -88,7 +87,7 @@ def show_escalation(escalation_id: str, as_json: bool, logs: str | None) -> None
         print_json({**entry, "rejections": rejections, "answer": _answer_dict(answer)})
         return
     from ...events import FailedThreshold
-    from ..formatting import clean, one_line, value_text
+    from ..console import clean, one_line, value_text
     from ..pages.plans import failed_text
 
     click.echo(clean(f"escalation {entry['log_entry_id']}, loop {entry['loop_id']}, {entry['timestamp'][:19]}"))
@@ -180,7 +179,7 @@ def check(
     elif entry is None:
         click.echo(f"No escalation: not all plans of loop {loop_id} are rejected, or there are none.", err=True)
     else:
-        from ..formatting import clean
+        from ..console import clean
 
         state = "Escalated" if new else "Escalated before"
         click.echo(clean(f"{state} as {entry['log_entry_id']}: {entry['escalation_reason']}"))

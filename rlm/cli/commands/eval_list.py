@@ -39,8 +39,7 @@ def _suites(as_json: bool) -> None:
 def _logs(as_json: bool) -> None:
     from ...evals.log import EvalLogError, known_logs, logs_folder, read_log
     from ...evals.summary import summarize
-    from ..console import print_json, print_page
-    from ..formatting import clean
+    from ..console import clean, print_json, print_page
     from ..pages.evaluation import logs_table
 
     logs = []

@@ -25,8 +25,7 @@ def command(ctx: click.Context, /, run_id: str, at: int, **options: Any) -> None
       rlm fork 3f2a --at 3 --model openai/gpt-5
     """
     from ...traces import recorded_run
-    from ..console import answer_only
-    from ..formatting import count
+    from ..console import answer_only, count
     from ..recorded_tasks import recorded_task, repeatable_run
     from ..runner import run_and_show
 

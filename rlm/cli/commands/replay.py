@@ -43,7 +43,7 @@ def command(ctx: click.Context, /, run_id: str, as_json: bool) -> None:
 
 
 def _text(run_id: str, replayed: Replay) -> str:
-    from ..formatting import clean, count
+    from ..console import clean, count
 
     lines = [f"Run {run_id} again: {count(replayed.iterations, 'iteration')}, no model was asked."]
     for difference in replayed.differences:

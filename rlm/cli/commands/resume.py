@@ -27,8 +27,7 @@ def command(ctx: click.Context, /, run_id: str, **options: Any) -> None:
       rlm resume 3f2a
       rlm resume 3f2a --max-iterations 40 --max-duration 20m
     """
-    from ..console import answer_only
-    from ..formatting import count
+    from ..console import answer_only, count
     from ..recorded_tasks import recorded_task, resumable_run
     from ..runner import run_and_show
 

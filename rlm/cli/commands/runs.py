@@ -163,7 +163,7 @@ def prune_runs(older: float | None, keep_bytes: int | None, dry_run: bool) -> No
     """Remove old runs. Child runs go with their parents; files that are being written are left alone."""
     from ...traces.prune import prune
     from ...units import size_text
-    from ..formatting import clean, count
+    from ..console import clean, count
 
     if older is None and keep_bytes is None:
         raise click.UsageError("Say what to remove: --older 30d, --keep-bytes 2GB, or both.")
@@ -182,7 +182,7 @@ def prune_runs(older: float | None, keep_bytes: int | None, dry_run: bool) -> No
 
 def _load() -> Runs:
     from ...traces import load
-    from ..formatting import clean
+    from ..console import clean
 
     runs = load()
     for reason in runs.skipped:

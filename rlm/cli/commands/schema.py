@@ -17,6 +17,6 @@ def command() -> None:
     and as the first line of task.yaml (VS Code, JetBrains, Neovim with yaml-language-server):
       # yaml-language-server: $schema=task.schema.json
     """
-    from ...tasks.schema.task import json_schema
+    from ...tasks.schema import json_schema
 
     click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))

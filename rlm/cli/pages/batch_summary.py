@@ -9,7 +9,7 @@ from rich.text import Text
 from ...batch.item import ENDINGS
 from ...batch.ledger import EndingTotals
 from ...batch.summary import BatchSummary
-from ..formatting import count, duration, money, one_line
+from ..console import count, duration, money, one_line
 
 _LEAST_USD = 1e-9
 

@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from ..formatting import count
+from ..console import count
 from .tables import fits, heading, table_of
 
 if TYPE_CHECKING:

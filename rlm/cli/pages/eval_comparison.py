@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from ..formatting import clean, count, one_line
+from ..console import clean, count, one_line
 from .evaluation import length_text
 from .tables import facts_table, fitting, section, table_of
 

@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from ..formatting import clean, count, duration, money, one_line
+from ..console import clean, count, duration, money, one_line
 from .runs_table import STYLES
 from .tables import Columns, facts_table, fits, fitting, heading, section, table_of
 
@@ -55,7 +55,7 @@ def summary_page(header: Mapping[str, Any], summary: EvalSummary) -> RenderableT
 
 def _tiers(group: GroupSummary) -> list[RenderableType]:
     """Return which tier answered typed queries, and the advice that follows from it."""
-    from ...adapters.metrics import summary_of
+    from ...adapters.call_log import summary_of
 
     if not group.tiers:
         return []

@@ -21,7 +21,7 @@ from ...events import (
     PlanSelected,
     from_record,
 )
-from ..formatting import clean, duration, one_line
+from ..console import clean, duration, one_line
 from .tables import facts_table, section
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...results import Evidence, ExecutionResult, Extracted, Failed, Submitted
-from ..formatting import clean, count, one_line, usage_text, value_text
+from ..console import clean, count, one_line, usage_text, value_text
 from .plans import plan_part
 from .tables import facts_table, heading
 

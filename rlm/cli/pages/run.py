@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...results import Evidence
-from ..formatting import clean, count, duration, middle_cut, money, one_line
+from ..console import clean, count, duration, middle_cut, money, one_line
 from .plans import decision_lines
 from .result import outputs_table
 from .runs_table import STYLES, RunsTable, batch_of, ending_text
@@ -187,7 +187,7 @@ def _attempt(attempt: AttemptRecord) -> RenderableType:
 
 def _tiers(run: RunRecord) -> list[RenderableType]:
     """Return which tier answered typed queries, and the advice that follows from it."""
-    from ...adapters.metrics import summary_of
+    from ...adapters.call_log import summary_of
 
     events = run.events(kinds=["tiers"])
     if not events:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...traces.diff import format_value
-from ..formatting import clean, one_line
+from ..console import clean, one_line
 from .runs_table import ending_text
 from .tables import section
 

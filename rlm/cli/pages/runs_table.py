@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from ..formatting import clean, duration, money, one_line
+from ..console import clean, duration, money, one_line
 
 if TYPE_CHECKING:
     from ...traces import RunRecord

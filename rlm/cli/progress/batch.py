@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from ...batch.item import ENDINGS
-from ..formatting import count, duration, money, one_line
+from ..console import count, duration, money, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..formatting import count, duration, money
+from ..console import count, duration, money
 
 if TYPE_CHECKING:
     from ...evals.log import LogEntry

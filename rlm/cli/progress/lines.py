@@ -16,13 +16,13 @@ from ...events import (
     TriggerFired,
 )
 from ...tasks import Task
-from ..console import lead_nowhere
-from ..formatting import (
+from ..console import (
     clean,
     duration,
     facts_of,
     inputs_text,
     last_line,
+    lead_nowhere,
     models_text,
     one_line,
     script_notice,

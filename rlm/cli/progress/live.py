@@ -17,7 +17,7 @@ from rich.text import Text
 
 from ...events import CellEnded, Event, ExtractionAttempted, HistoryAppended, TriggerFired
 from ...tasks import Task
-from ..formatting import (
+from ..console import (
     clean,
     count,
     duration,

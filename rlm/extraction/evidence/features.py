@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...history import REPLHistoryEntry
 from ...signatures.validation import plain
 from ..confidence import score
-from .cells import beside_name, is_tentative, literals, loop_names
-from .find import RECENT, Findings
+from .find import RECENT, Findings, beside_name, is_tentative, literals, loop_names
 from .match import Text, is_distinctive, leaves_of, same, spread
 
 if TYPE_CHECKING:

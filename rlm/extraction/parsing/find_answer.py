@@ -14,8 +14,7 @@ from typing import Any
 
 from ..errors import ParseError
 from ..schema import Schema
-from .lenient_json import read, read_strict
-from .lenient_strings import Unreadable
+from .lenient_json import Unreadable, read, read_strict
 
 MAX_CHARS = 1_000_000
 _MAX_REREADING = 4  # how often the walk may read the text again

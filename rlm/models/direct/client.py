@@ -18,8 +18,7 @@ from typing import Any
 
 from ...dspy_bridge import is_priced, record_call, record_response
 from ..requests import ModelResponse, request_for
-from .http1 import ResponseReader
-from .messages import RequestTemplate, TextCompletion
+from .http1 import RequestTemplate, ResponseReader, TextCompletion
 from .transport import Endpoint
 
 PROVIDER = "openai-chat"

@@ -16,7 +16,7 @@ from urllib.request import getproxies, proxy_bypass
 from ...dspy_bridge import is_observed
 from ..requests import CLIENT, config_for, request_for
 from .client import PROVIDER, DirectClient
-from .messages import SAMPLE, RequestTemplate
+from .http1 import SAMPLE, RequestTemplate
 from .transport import TIMEOUT_SECONDS, Endpoint
 
 _PREFIX = "openai/"

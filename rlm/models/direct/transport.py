@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from .connection import Connection, Origin
-from .connection_pool import connections
+from .connection import Connection, Origin, connections
 from .http1 import ResponseReader
 
 CONNECT_SECONDS = 10.0

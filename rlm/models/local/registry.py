@@ -10,8 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from ...errors import RlmError
-from ...files import FileLock, write_atomic
-from ...paths import home
+from ...files import FileLock, home, write_atomic
 from .embedded import embedded_gguf
 from .model_files import Facts, examine
 

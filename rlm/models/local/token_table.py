@@ -16,8 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ...files import write_atomic
-from ...paths import home
+from ...files import home, write_atomic
 
 _FORMAT = 1
 _READ_BY = ("llguidance", "tokenizers", "transformers")

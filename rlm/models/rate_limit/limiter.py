@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..waiting import Wait, wait
+from ..requests import Wait, wait
 from .bucket import Limit, Slot
 from .store import Store
 

@@ -8,7 +8,7 @@ import pytest
 
 from rlm import settings
 from rlm.adapters import structured_output
-from rlm.models.direct.connection_pool import connections
+from rlm.models.direct.connection import connections
 from tests.support.adapter_models import ReplyingServer
 
 

@@ -79,7 +79,7 @@ def _items(folder: Path) -> list[Item]:
 
 
 def test_items_run_in_other_processes_and_their_runs_are_on_record(executor: ProcessExecutor, tmp_path: Path) -> None:
-    from rlm.paths import home
+    from rlm.files import home
     from rlm.traces import load
 
     folder = batches.write_folder(tmp_path / "a", 5)

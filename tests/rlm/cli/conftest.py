@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import rlm.cli
-from rlm.traces import default_writer
+from rlm.traces import writer as writer_module
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -27,7 +27,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captu
         return ended.value.code, *capfd.readouterr()
 
     yield run
-    for writer in default_writer._writers:  # each has a thread and a file
+    for writer in writer_module._writers:  # each has a thread and a file
         if writer.folder.is_relative_to(tmp_path):
             writer.close()
     for name, module in list(sys.modules.items()):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlm.models.direct.connection_pool import connections
+from rlm.models.direct.connection import connections
 from tests.support.chat_server import ChatServer
 
 

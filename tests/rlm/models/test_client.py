@@ -14,8 +14,7 @@ from dspy.utils.callback import BaseCallback
 
 from rlm.models.client import Answer, ModelError, ask
 from rlm.models.direct import connection
-from rlm.models.direct import connection_pool as kept
-from rlm.models.direct.connection_pool import connections
+from rlm.models.direct.connection import connections
 from rlm.models.direct.routing import direct_client
 from tests.support.chat_server import CERTIFICATE, USAGE, ChatServer, Play, completion
 
@@ -259,7 +258,7 @@ async def test_a_server_that_hangs_up_when_a_connection_is_used_again_is_asked_a
 
 
 async def test_idle_connections_are_closed_after_a_while(chat, lm_for, monkeypatch):
-    monkeypatch.setattr(kept, "_IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(connection, "_IDLE_SECONDS", 0.05)
     await ask(lm_for(chat.url), [("user", "x")])
     until = time.monotonic() + 20
     while connections._idle and time.monotonic() < until:

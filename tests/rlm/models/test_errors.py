@@ -13,10 +13,10 @@ import pytest
 
 from rlm.models.client import ModelError, ask
 from rlm.models.direct import http1
-from rlm.models.direct.connection_pool import connections
+from rlm.models.direct.connection import connections
 from rlm.models.errors import describe, describe_deadline, read_fault
+from rlm.models.requests import on_wait
 from rlm.models.retry import RetryPolicy
-from rlm.models.waiting import on_wait
 from tests.support.chat_server import Play, completion, error
 
 KEY = "sk-very-secret-key"

@@ -15,7 +15,7 @@ import weakref
 import pytest
 
 from rlm.models.direct.transport import Endpoint
-from rlm.repl.sync import run_sync
+from rlm.run import run_sync
 
 
 async def here():
@@ -141,7 +141,7 @@ def test_nothing_of_a_runs_context_stays():
 
 
 def test_a_process_whose_runs_used_threads_ends_without_a_word():
-    code = "import asyncio\nfrom rlm.repl.sync import run_sync\nrun_sync(lambda: asyncio.to_thread(int))"
+    code = "import asyncio\nfrom rlm.run import run_sync\nrun_sync(lambda: asyncio.to_thread(int))"
     ended = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stderr) == (0, "")
 

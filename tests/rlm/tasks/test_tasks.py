@@ -18,7 +18,7 @@ import pytest
 
 from rlm.budgets import FallbackTrigger
 from rlm.tasks import Overrides, Task, TaskError, json_schema, load
-from rlm.tasks.schema.task import BudgetFile, SandboxFile
+from rlm.tasks.schema import BudgetFile, SandboxFile
 from rlm.tasks.yaml_document import MAX_BYTES
 from rlm.units import parse_duration, parse_size, size_text
 from sandbox import Limits
@@ -724,7 +724,7 @@ def test_what_is_no_text_file_is_refused_at_once(write: Any, make: Callable[[Pat
 
 
 def test_an_input_that_is_too_large_is_refused(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlm.tasks.input_files.MAX_BYTES", 5)
+    monkeypatch.setattr("rlm.tasks.inputs.MAX_BYTES", 5)
     path = write(GOOD.replace("some text", "{file: a.txt}"), a__txt="123456")
     assert "is larger than 5 B" in problems(path)[0]
     monkeypatch.setattr(sys, "stdin", io.StringIO("123456"))

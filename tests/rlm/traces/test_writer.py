@@ -21,8 +21,8 @@ from rlm.redaction import MARK
 from rlm.traces import TraceWriter, load
 from rlm.traces import recorder as recorder_module
 from rlm.traces import writer as writer_module
-from rlm.traces.default_writer import default_observer
 from rlm.traces.paths import writer_is_alive
+from rlm.traces.writer import default_observer
 from tests.support.events import make_event
 
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....files import FileLock
-from ....paths import home
+from ....files import FileLock, home
 from .errors import WeightsError
 from .reader import Gguf
 

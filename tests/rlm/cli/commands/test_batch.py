@@ -36,7 +36,7 @@ from rlm.cli.pages.batch_summary import batch_page
 from rlm.cli.preflight import CostWarning, costs_money
 from rlm.cli.progress import batch as batch_progress
 from rlm.cli.progress.batch import BarView, LinesView
-from rlm.paths import home
+from rlm.files import home
 from rlm.tasks import Overrides
 from tests.support import batches
 from tests.support.chat_server import ChatServer, Play, completion

@@ -226,7 +226,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def schema() -> None:
         raise error
 
-    monkeypatch.setattr("rlm.tasks.schema.task.json_schema", schema)
+    monkeypatch.setattr("rlm.tasks.schema.json_schema", schema)
 
 
 def test_an_internal_error_is_one_line_and_3(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:

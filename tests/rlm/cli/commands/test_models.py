@@ -235,7 +235,7 @@ def test_a_model_of_the_command_line_is_checked_too(rlm_main: Any, tmp_path: Pat
 
 
 def test_a_mixed_task_says_which_part_is_whose(rlm_main: Any, tmp_path: Path) -> None:
-    from rlm.cli.formatting import script_notice
+    from rlm.cli.console import script_notice
 
     (tmp_path / "replies.yaml").write_text("main: [hello]\n")
     task = load(written(tmp_path, "{main: {scripted: replies.yaml}, sub: local/embedded}"))

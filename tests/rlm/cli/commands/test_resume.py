@@ -167,7 +167,7 @@ def test_runs_from_python_go_on_in_python(folder: Path, command: Any, pool: Any)
             trigger=cut_off,
             pool=pool,
         ).run_with_fallback(doc="x")
-    from rlm.traces.default_writer import default_observer
+    from rlm.traces.writer import default_observer
 
     default_observer().flush()  # type: ignore[attr-defined]
     code, _, err = command("resume", first.run_id)

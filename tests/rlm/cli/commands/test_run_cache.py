@@ -10,7 +10,7 @@ import pytest
 
 import rlm.cli
 from rlm.cli import exit_codes
-from rlm.models.direct.connection_pool import connections
+from rlm.models.direct.connection import connections
 from rlm.models.profile import profile_of
 from rlm.models.rate_limit.bucket import Limit
 from tests.support.chat_server import ChatServer, Play, completion, error

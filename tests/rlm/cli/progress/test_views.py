@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from rich.console import Console
 
 from rlm.budgets import MaxIterations, Usage
-from rlm.cli import formatting
+from rlm.cli.console import duration, last_line, one_line
 from rlm.cli.pages.result import result_page
 from rlm.cli.progress import live
 from rlm.cli.progress.lines import LineView
@@ -387,15 +387,15 @@ def test_outputs_that_were_mapped_to_something_else_are_shown() -> None:
     [(0.04, "0.0 s"), (9.94, "9.9 s"), (12.3, "12 s"), (59.6, "1:00"), (125, "2:05"), (3725, "1:02:05")],
 )
 def test_durations_in_words(seconds: float, text: str) -> None:
-    assert formatting.duration(seconds) == text
+    assert duration(seconds) == text
 
 
 def test_long_texts_are_cut_to_a_line() -> None:
-    assert formatting.one_line("a\nb  c") == "a b c"
-    assert formatting.one_line("x" * 500, 10) == "x" * 9 + "…"
-    assert formatting.one_line("x " * 5_000_000, 10).endswith("…")
-    assert formatting.last_line("first\nlast\n\n") == "last"
-    assert formatting.last_line("") == ""
+    assert one_line("a\nb  c") == "a b c"
+    assert one_line("x" * 500, 10) == "x" * 9 + "…"
+    assert one_line("x " * 5_000_000, 10).endswith("…")
+    assert last_line("first\nlast\n\n") == "last"
+    assert last_line("") == ""
 
 
 def test_a_wait_for_a_provider_is_shown_until_it_is_over() -> None:

@@ -8,9 +8,8 @@ import pytest
 
 from rlm.budgets import FallbackTrigger
 from rlm.calibration import FEATURES, features_of
-from rlm.extraction.evidence.cells import beside_name, is_tentative, loop_names
 from rlm.extraction.evidence.features import features
-from rlm.extraction.evidence.find import find_evidence
+from rlm.extraction.evidence.find import beside_name, find_evidence, is_tentative, loop_names
 from rlm.history import CallRecord, REPLHistoryEntry
 from rlm.models.scripted import scripted_lm
 from rlm.repl.config import RunConfig

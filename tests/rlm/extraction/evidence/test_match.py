@@ -11,8 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rlm.extraction.evidence.match import Text, is_distinctive, normal
-from rlm.extraction.evidence.numbers import as_number, numbers_in, same_number
+from rlm.extraction.evidence.match import Text, as_number, is_distinctive, normal, numbers_in, same_number
 
 WRAPS = ["{}", "total: {}", "[{}, 7777777]", "({})", "x={}.", "'{}'", "{}\n", "${}", "答えは{}個", "<b>{}</b>", "{} kg"]
 FORMATS = ["{}", "{:,}", "{:_}", "{:+}", "{:07d}", "{}.0", "{:,}.00"]

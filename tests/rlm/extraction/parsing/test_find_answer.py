@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from rlm.extraction import ParseError, Schema, parse
 from rlm.extraction.parsing.find_answer import MAX_CHARS
-from rlm.extraction.parsing.lenient_json import read
-from rlm.extraction.parsing.lenient_strings import Unreadable
+from rlm.extraction.parsing.lenient_json import Unreadable, read
 from tests.support.answer_corpus import PERSON, ROWS, TREE, damaged, recoverable, shape, truncated
 
 ANYTHING = Schema({})

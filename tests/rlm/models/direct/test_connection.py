@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from rlm.models.client import ModelError, ask
 from rlm.models.direct.client import retry_after_seconds
-from rlm.models.direct.connection_pool import connections
+from rlm.models.direct.connection import connections
 from rlm.models.direct.http1 import InvalidResponse
 from rlm.models.direct.transport import Endpoint
 from rlm.models.retry import RetryPolicy

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from rlm.models import policy
 from rlm.models.client import ModelError, ask
-from rlm.models.direct.connection_pool import connections
+from rlm.models.direct.connection import connections
 from rlm.models.policy import RequestPolicy
 from rlm.models.profile import ModelProfile
 from rlm.models.rate_limit import bucket as buckets
@@ -25,7 +25,7 @@ from rlm.models.rate_limit import store
 from rlm.models.rate_limit.bucket import Bucket, Limit, Slot
 from rlm.models.rate_limit.limiter import RateLimiter, SlotAfterDeadline
 from rlm.models.rate_limit.store import FallbackStore, FileStore
-from rlm.models.waiting import on_wait
+from rlm.models.requests import on_wait
 from tests.support.chat_server import TOO_MANY, ChatServer, LimitedChat, Play, completion, error
 from tests.support.model_calls_process import asking
 

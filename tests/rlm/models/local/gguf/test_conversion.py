@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rlm.files import home
 from rlm.models.local.embedded import embedded_gguf
 from rlm.models.local.gguf import WeightsError, as_mlx
 from rlm.models.local.gguf.mlx_folder import Form, write_folder
 from rlm.models.local.gguf.reader import Gguf
-from rlm.paths import home
 from tests.support.installed import needs
 from tests.support.tiny_gguf import write_tiny
 

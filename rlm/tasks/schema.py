@@ -2,23 +2,173 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Discriminator, Field, Tag, WithJsonSchema, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    Tag,
+    WithJsonSchema,
+    create_model,
+    field_validator,
+    model_validator,
+)
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import CoreSchema, core_schema
 
 from sandbox import Limits
 
-from ...budgets import FallbackTrigger
-from ...units import Duration
-from ..checks import ConfidenceFile
-from .plans import PlansSection
-from .section import Section, section_of
+from ..budgets import FallbackTrigger
+from ..plans.plan import MAX_APPROACH_CHARS, Scores, Weights
+from ..plans.settings import DEFAULT_COUNT, Judge, Operator
+from ..units import Duration, Size
+
+
+class Section(BaseModel):
+    """A part of the file. Nothing is converted, and unknown keys are refused."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, protected_namespaces=(), use_attribute_docstrings=True
+    )
+
+
+class FromMapping:
+    """Annotation of a dataclass that a mapping of the file is read into, as if it were a section.
+
+    With `text`, a plain text in the file stands for a mapping with this one key.
+    """
+
+    def __init__(self, text: str | None = None) -> None:
+        self._text = text
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        dataclass_schema: Any = handler.resolve_ref_schema(schema)
+        dataclass_schema["strict"] = False  # a mapping is accepted; its fields are still strict
+        if self._text is None:
+            return schema
+        return core_schema.no_info_before_validator_function(
+            lambda value: {self._text: value} if isinstance(value, str) else value, schema
+        )
+
+
+def section_of(settings: type, **bounds: Any) -> type[Section]:
+    """Return a section with the fields, defaults and docstrings of a dataclass. `bounds` hold for every number.
+
+    Fields named as durations and sizes may be written as texts.
+    """
+    config = ConfigDict(use_attribute_docstrings=True)
+    schema = create_model("Settings", __config__=config, settings=(settings, ...)).model_json_schema()
+    documented = schema["$defs"][settings.__name__]["properties"]
+    types = get_type_hints(settings)
+    fields: dict[str, Any] = {}
+    for field in dataclasses.fields(settings):
+        kind = types[field.name]
+        if field.name.endswith(("_seconds", "_duration")):
+            kind = Duration
+        elif field.name.endswith("_bytes"):
+            kind = Size
+        description = documented[field.name].get("description")
+        fields[field.name] = (kind, Field(field.default, description=description, **bounds))
+    return create_model(settings.__name__, __base__=Section, **fields)
+
 
 _REFERENCE = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
+Reference = Annotated[str, WithJsonSchema({"type": "string", "pattern": _REFERENCE})]
+
+
+class PlanFile(Section):
+    """One plan."""
+
+    approach: str = Field(
+        min_length=1, max_length=MAX_APPROACH_CHARS, description="The approach, in words. The model reads it."
+    )
+    name: str = Field("", description="A few words for it.")
+    model: str | None = Field(
+        None, description="The model that writes the code: main, sub, extraction, or a name under `plans.models`."
+    )
+    budget_share: float | None = Field(
+        None, gt=0, le=1, description="Its share of the whole budget. Default: an even share of what is left."
+    )
+    tools: list[str] | None = Field(None, description="The tools of the task that it may use. Default: all.")
+    temperature: float | None = Field(None, ge=0, description="The sampling temperature of the model.")
+    scores: Annotated[Scores, FromMapping()] = Field(Scores(), description="What is expected of it.")
+
+
+class GovernanceFile(Section):
+    """Conditions for an answer. An answer that does not meet them is rejected, and the next plan is tried."""
+
+    min_confidence: float | None = Field(None, ge=0, le=1, description="The least confidence.")
+    accept_extracted: bool = Field(True, description="Whether an extracted answer may be given.")
+    max_cost_usd: float | None = Field(None, ge=0, description="The most that one plan may cost.")
+    max_seconds: Duration | None = Field(None, ge=0, description="How long one plan may take: seconds, or `2m`.")
+    invariants: list[str] = Field(
+        default_factory=list, description="Expressions over the outputs that must be true.", examples=[["total >= 0"]]
+    )
+    function: Reference | None = Field(
+        None, description="A function `module:name` called with the outputs; it rejects with False or a reason."
+    )
+    judge: Annotated[Judge, FromMapping(text="question")] | None = Field(
+        None, description="A question that a model answers with yes or no; or `question` and `model`."
+    )
+
+
+class FallbackFile(Section):
+    """What happens when all plans are rejected."""
+
+    fallback_enabled: bool = Field(True, description="Whether to do anything.")
+    default_fallback_strategy: Literal[
+        "log_and_alert_operator", "attempt_regeneration", "attempt_regeneration_simple"
+    ] = Field("log_and_alert_operator", description="Ask an operator, or make new plans first.")
+    rounds: int = Field(1, ge=0, le=10, description="How often new plans are made before an operator is asked.")
+
+
+class PlansSection(Section):
+    """Several plans for the task: compared, tried in order and judged, with a fallback if all are rejected."""
+
+    count: int | None = Field(
+        None,
+        ge=1,
+        le=20,
+        description="The number of plans. A model proposes those that are not given. "
+        f"Default: the number of those given, or {DEFAULT_COUNT}.",
+    )
+    candidates: list[PlanFile] = Field(default_factory=list, description="The plans that are given.")
+    function: Reference | None = Field(
+        None, description="A function `module:name` that returns plans.", examples=["kit:propose"]
+    )
+    planner: str | None = Field(None, description="The model that proposes plans. Default: the main model.")
+    weights: Annotated[Weights, FromMapping()] = Field(Weights(), description="How plans are compared.")
+    parallel: int = Field(1, ge=1, le=16, description="How many plans run at once.")
+    governance: GovernanceFile = Field(
+        default_factory=lambda: GovernanceFile.model_validate({}), description="What an answer must meet."
+    )
+    fallback: FallbackFile = Field(
+        default_factory=lambda: FallbackFile.model_validate({}), description="What happens when all are rejected."
+    )
+    operator: Annotated[Operator, FromMapping()] = Field(
+        Operator(), description="Who is notified, and how long to wait for an answer."
+    )
+    stronger: str | None = Field(
+        None, description="A model for new plans after answers with too little confidence: a name under `models`."
+    )
+    logs: str | None = Field(None, description="The folder of the logs. Default: `plans` in rlm's data folder.")
+
+    @field_validator("candidates", mode="before")
+    @classmethod
+    def _texts_are_plans(cls, value: Any) -> Any:
+        return (
+            [{"approach": one} if isinstance(one, str) else one for one in value] if isinstance(value, list) else value
+        )
+
+
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,60}")
 
 
@@ -252,6 +402,26 @@ class PlansFile(PlansSection):
 # The file ----------------------------------------------------------------------------------------------------------
 
 
+class AcceptFile(Section):
+    """The condition for accepting extracted answers."""
+
+    error: float = Field(
+        gt=0, lt=1, description="The largest share of wrong answers among accepted ones.", examples=[0.1]
+    )
+
+
+class ConfidenceFile(Section):
+    """The confidence of extracted answers."""
+
+    calibrator: str = Field(
+        description="A file that `rlm eval calibrate` wrote; a relative path is relative to the task file.",
+        examples=["calibrator.json"],
+    )
+    accept_at: AcceptFile | None = Field(
+        None, description="Extracted answers below the threshold for this error are not accepted: the run fails."
+    )
+
+
 class TaskFile(Section):
     """A task for `rlm run`: inputs, outputs, models and limits."""
 
@@ -285,7 +455,7 @@ class TaskFile(Section):
     sandbox: SandboxFile = Field(
         default_factory=lambda: SandboxFile.model_validate({}), description="The limits of the code."
     )
-    tools: list[Annotated[str, WithJsonSchema({"type": "string", "pattern": _REFERENCE})]] = Field(
+    tools: list[Reference] = Field(
         default_factory=list,
         description="Functions that the code may call: `module:function`.",
         examples=[["kit:look_up"]],
