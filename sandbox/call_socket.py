@@ -48,7 +48,8 @@ class CallSocket:
     @property
     def wants_to_read(self) -> bool:
         """False while too many calls wait, or too many answers for the kernel to read: then the kernel has to wait."""
-        self.paused = self._calls.congested or self._queued_bytes > self._max_queued_bytes
+        is_full = self._calls.congested or self._queued_bytes > self._max_queued_bytes
+        self.paused = is_full and not self._calls.stopping
         return not self.paused
 
     @property

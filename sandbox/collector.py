@@ -94,6 +94,11 @@ class Collector:
         return tuple(_text(one) for one in warnings[:100]) if isinstance(warnings, list) else ()
 
     @property
+    def stops(self) -> int:
+        """How many cells of the session have been stopped so far: calls that say less are of threads of those."""
+        return _count_of(self.facts.get("stops"))
+
+    @property
     def error(self) -> CellError | None:
         """Why the cell failed, if it did."""
         content = self.reply.content if self.reply is not None else {}

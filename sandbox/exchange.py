@@ -72,7 +72,7 @@ class Exchange:
 
     def execute(self, code: str, variables: dict[str, Any] | None = None, *, json: bool = False) -> None:
         """Send a cell. With `variables`, options of a snapshot, the reply brings one along; with `json`, the value."""
-        self._link.calls.refused = None
+        self._link.calls.cell_begins()
         content = {
             "code": code,
             "silent": False,
@@ -246,9 +246,9 @@ class Exchange:
             self._limit = errors.CellTimeLimit(why, survived=False)
             raise Gone
         self._limit = errors.CellTimeLimit(why, survived=True)
-        self._link.calls.cancel()
         self._stop_by = time.monotonic() + self._grace
-        self._link.kernel.stop_cell()
+        self._link.kernel.stop_cell()  # first: a call that is cancelled must not have the cell go on
+        self._link.calls.stop_cell()
         return self._grace
 
     # -- what came of it
@@ -270,7 +270,7 @@ class Exchange:
         if self._link.comm is not None and error is not None and error.name == "CellStopped":
             stopped, error = True, None  # all that a kernel of another make can do is raise
         if stopped or self._limit is not None or (error is not None and error.name == "CellStopped"):
-            self._link.calls.cancel()
+            self._link.calls.cell_stopped(got.stops)
         if self._limit is not None:
             error = ended_by(self._limit, error)
         elif death is not None:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -30,6 +30,7 @@ MEMORY_FACTOR = 8
 _MAX_ID = 1 << 63
 _MAX_REFUSALS = 100_000
 _MIN_COST = 1 << 10
+_STOPPED = "the cell that made the call was stopped"
 
 
 class StopCell(BaseException):
@@ -88,6 +89,9 @@ class _Call:
     cost: int
     """The memory that it was estimated to take."""
 
+    stops: int = 0
+    """How many cells had been stopped when the thread that made it was last seen to be of none of them."""
+
     function: Callable[..., Any] | None = None
     """What it calls, once it was accepted."""
 
@@ -121,6 +125,10 @@ class HostCalls:
         self._waited = 0.0
         self._waits_since = 0.0
         self._closed = False
+        self._stops = 0
+        self.stopping = False
+        """A cell has been asked to stop. Until it has, calls are refused, and read all the same: a thread of the kernel
+        that writes cannot stop before it has written."""
         self.made = 0
         self.refused: HostCallLimit | None = None
 
@@ -201,6 +209,8 @@ class HostCalls:
             return _error(call.number, "NameError", f"the host has no function {call.name[:100]!r}")
         if self._closed:
             return _error(call.number, "HostCallRefused", "the session is closed")
+        if self.stopping or call.stops < self._stops:
+            return _error(call.number, "HostCallRefused", _STOPPED)
         if self.made < self._limits.host_calls:
             return None
         message = f"all {self._limits.host_calls:,} host calls of this session have been made"
@@ -217,10 +227,32 @@ class HostCalls:
         if self._own_loop is not None:
             self._own_loop.call_soon_threadsafe(self._own_loop.stop)
 
-    def cancel(self) -> None:
-        """Cancel what is under way or waits its turn: the cell that asked for it was stopped."""
+    def cell_begins(self) -> None:
+        """What was refused, and what was to stop, was another cell's affair."""
+        self.refused = None
+        self.stopping = False
+
+    def stop_cell(self) -> None:
+        """Cancel what is under way, and make no calls until `cell_stopped`: the running cell is to stop."""
         with self._lock:
-            for call, _ in self._waiting:
+            self.stopping = True
+        self.cancel()
+
+    def cell_stopped(self, stops: int) -> None:
+        """Cancel what is under way; from now on make only calls of threads that outlived `stops` stops.
+
+        The number is the kernel's own, and can do no more than have its calls refused.
+        """
+        with self._lock:
+            self._stops = max(self._stops, stops)
+            self.stopping = False
+        self.cancel()
+
+    def cancel(self) -> None:
+        """Cancel what is under way or waits its turn. What of it has not begun by now never does."""
+        with self._lock:
+            waiting = list(self._waiting)
+            for call, _ in waiting:
                 self._waiting_cost -= call.cost
                 self._land(call)
             self._waiting.clear()
@@ -233,6 +265,8 @@ class HostCalls:
                     future.get_loop().call_soon_threadsafe(future.cancel)
             else:
                 future.cancel()
+        for call, sink in waiting:  # its thread waits for an answer before it can end
+            sink.answer(frames.encode(_error(call.number, "HostCallRefused", _STOPPED)))
 
     def _land(self, call: _Call) -> None:
         """Count a call as in flight no longer: it was answered, or nobody waits for it."""
@@ -265,13 +299,19 @@ class HostCalls:
         if self._executor is None:
             self._executor = ThreadPoolExecutor(self._limits.parallel_calls, thread_name_prefix="rlm-host-call")
         # The function finds what whoever runs the cell has set for itself, as it would if it were called directly.
-        return self._executor.submit(contextvars.copy_context().run, _called, function, call)
+        return self._executor.submit(contextvars.copy_context().run, self._called, function, call)
 
     def _private_loop(self) -> asyncio.AbstractEventLoop:
         if self._own_loop is None:
             self._own_loop = asyncio.new_event_loop()
             threading.Thread(target=_run_loop, args=(self._own_loop,), daemon=True, name="rlm-host-loop").start()
         return self._own_loop
+
+    def _called(self, function: Callable[..., Any], call: _Call) -> Any:
+        with self._lock:
+            if call.dropped:  # since the executor's thread took it
+                raise CancelledError
+        return function(*call.args, **call.kwargs)
 
     def _called_here(self, call: _Call) -> bytes:
         """The answer of a quick function, which this thread calls itself."""
@@ -324,18 +364,19 @@ def _checked(body: dict[str, Any], cost: int) -> _Call:
         raise ProtocolViolation("a host call without a name, arguments or keywords")
     if not (type(number) is int and -_MAX_ID < number < _MAX_ID) and not (type(number) is str and len(number) <= 100):
         raise ProtocolViolation("a host call without an id")
-    return _Call(number, name, args, kwargs, cost)
+    stops = take("stops", 0)
+    if not isinstance(stops, int):
+        raise ProtocolViolation("a host call that does not say of which cell it is")
+    return _Call(number, name, args, kwargs, cost, stops)
 
 
 def _error(number: Any, name: str, message: str) -> dict[str, Any]:
     return {"id": number, "error": {"name": name, "message": message[:10_000]}}
 
 
-def _called(function: Callable[..., Any], call: _Call) -> Any:
-    return function(*call.args, **call.kwargs)
-
-
 async def _awaited(function: Callable[..., Any], call: _Call) -> Any:
+    if call.dropped:  # since it was scheduled
+        raise asyncio.CancelledError
     try:
         return await function(*call.args, **call.kwargs)
     # asyncio lets a BaseException tear its loop down; an ordinary value or exception does not.

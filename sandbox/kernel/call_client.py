@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import socket
+import struct
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -14,9 +15,13 @@ from typing import Any
 from .. import frames
 from ..json_cost import SMALL_BYTES, decoded_bytes, is_deeper
 from .cell_threads import CellThreads
+from .interrupts import Interrupts
 from .json_encoding import tagged
 
 _encode = frames.json_encoder(tagged)
+
+_LOOK_AROUND = struct.pack("ll", 0, 50_000)
+"""A `timeval`: how long a caller waits before it looks whether its cell is to be stopped."""
 
 _MAX_ANSWER = 1 << 30  # the host caps what it sends; this only keeps the length field sane
 _MAX_DEPTH = 200
@@ -52,16 +57,17 @@ class _Pending:
 class CallClient:
     """The kernel's end of the call socket."""
 
-    def __init__(self, sock: socket.socket, on_stop: Callable[[], None], threads: CellThreads) -> None:
+    def __init__(self, sock: socket.socket, interrupts: Interrupts, threads: CellThreads) -> None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _LOOK_AROUND)
         self.socket = sock
-        self._on_stop = on_stop
+        self._interrupts = interrupts
+        self._shield = interrupts.shield
         self._threads = threads
         self._reader = frames.Reader(_MAX_ANSWER)
         self._numbers = itertools.count(1)
         self._pending: dict[int, _Pending] = {}
-        self._writing = threading.RLock()
-        # Re-entrant: a cell that is stopped while it waits here never releases it; the next cell runs on its thread.
-        self._reading = threading.RLock()
+        self._writing = threading.Lock()
+        self._reading = threading.Lock()
         self._arrived = threading.Condition()
         self.descriptors: list[int] = []
         self.max_bytes = _MAX_ANSWER
@@ -69,10 +75,13 @@ class CallClient:
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function of the host and wait for what it returns."""
-        self._threads.check()
+        stops = self._threads.check()
         number = next(self._numbers)
+        body = {"id": number, "name": name, "args": args, "kwargs": kwargs}
+        if stops:
+            body["stops"] = stops
         try:
-            data = frames.encode({"id": number, "name": name, "args": args, "kwargs": kwargs}, _encode)
+            data = frames.encode(body, _encode)
         except (TypeError, ValueError, RecursionError) as error:
             raise TypeError(
                 f"{name}(): arguments must be JSON values (str, int, float, bool, None, list, dict): {error}"
@@ -87,13 +96,15 @@ class CallClient:
                 " memory; pass fewer at once, or one text"
             )
         pending = self._pending[number] = _Pending()
-        with self._writing:
-            self.socket.sendall(data)
-        while pending.answer is None:
-            self._wait(pending)
-        del self._pending[number]
+        # A cell that is stopped in here leaves no lock behind, no half of a frame, and no bytes that nobody took.
+        with self._shield:
+            with self._writing:
+                self.socket.sendall(data)
+            while pending.answer is None and not self._interrupts.is_due:
+                self._wait(pending)
+            del self._pending[number]
         self._threads.check()
-        return self._result(pending.answer)
+        return self._result(pending.answer or {})
 
     def pump(self) -> bool:
         """Read what has arrived, if nobody else does or just did; False when the host is gone."""
@@ -101,8 +112,6 @@ class CallClient:
             return True
         try:
             return self._read(socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return True
         finally:
             self._reading.release()
 
@@ -118,8 +127,9 @@ class CallClient:
     def _wait(self, pending: _Pending) -> None:
         if self._reading.acquire(blocking=False):
             try:
-                if pending.answer is None and not self._read():
-                    raise ConnectionError("the host closed the call socket")
+                while pending.answer is None and not self._interrupts.is_due:
+                    if not self._read():
+                        raise ConnectionError("the host closed the call socket")
             finally:
                 self._reading.release()
                 self._notify()  # somebody else reads next
@@ -130,7 +140,10 @@ class CallClient:
                     self._arrived.wait(0.05)
 
     def _read(self, flags: int = 0) -> bool:
-        alive = frames.receive_with_descriptors(self.socket, self._reader, self.descriptors, flags)
+        try:
+            alive = frames.receive_with_descriptors(self.socket, self._reader, self.descriptors, flags)
+        except BlockingIOError:
+            return True
         for answer in self._reader.frames():
             pending = self._pending.get(answer.get("id", 0))
             if pending is not None:
@@ -145,7 +158,7 @@ class CallClient:
 
     def _result(self, answer: dict[str, Any]) -> Any:
         if answer.get("stop"):
-            self._on_stop()
+            self._interrupts.from_call()
         error = answer.get("error")
         if error is not None:
             kind = _NAMED.get(error["name"])

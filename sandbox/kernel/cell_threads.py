@@ -12,8 +12,11 @@ import os
 import sys
 import threading
 import types
+from collections.abc import Callable
+from typing import Any
 
 _TIMES = 3
+_STARTERS = ("_start_joinable_thread", "_start_new_thread")
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
@@ -26,6 +29,8 @@ class CellThreads:
 
     def __init__(self) -> None:
         self._stopped: dict[int, tuple[threading.Thread, int]] = {}
+        self.stops = 0
+        """How many cells have been stopped."""
 
     def stop(self) -> None:
         """End all threads but the one that calls this."""
@@ -34,19 +39,42 @@ class CellThreads:
         alive.pop(id(_current()), None)
         known = self._stopped
         self._stopped = {key: known.get(key, (thread, 0)) for key, thread in alive.items()}
+        self.stops += 1  # only now: see `check`
+        if self.stops == 1:
+            self._guard_starts()
         frames = sys._current_frames()
         for thread in alive.values():
             # One in the midst of the kernel's own code may hold a lock, or have sent half a message.
             if thread.ident is not None and not _is_in_our_code(frames.get(thread.ident)):
                 _raise_in(thread.ident, SystemExit)
 
-    def check(self) -> None:
-        """Go no further if the thread that calls this is one of a stopped cell."""
+    def check(self) -> int:
+        """Go no further if the thread that calls this is one of a stopped cell; return how many have been stopped.
+
+        The number goes with what the thread sends next. It is read first: if a cell is stopped between this look and
+        the sending, the number is too low, and whoever receives the message can tell.
+        """
+        stops = self.stops
         if self._stopped and (entry := self._stopped.get(id(thread := _current()))) is not None:
             if entry[1] >= _TIMES:
                 _Event().wait()
             self._stopped[id(thread)] = (thread, entry[1] + 1)
             raise SystemExit
+        return stops
+
+    def _guard_starts(self) -> None:
+        """Let threads of stopped cells start no others, which nobody would know."""
+
+        def guarded(start: Callable[..., Any]) -> Callable[..., Any]:
+            def start_thread(*args: Any, **kwargs: Any) -> Any:
+                self.check()  # the new thread is in `_limbo` already: a stop after this look finds it there
+                return start(*args, **kwargs)
+
+            return start_thread
+
+        for name in _STARTERS:
+            if (start := getattr(threading, name, None)) is not None:
+                setattr(threading, name, guarded(start))
 
 
 def _is_in_our_code(frame: types.FrameType | None) -> bool:

@@ -53,13 +53,14 @@ class Execution:
     ) -> None:
         self._publisher = publisher
         self._interrupts = interrupts
+        self._threads = threads
         self._rich = rich
         self._pid = os.getpid()
         self._warnings: list[str] = []
         self._exited = False
         self._value: dict[str, Any] = {}
         self._reserve: mmap.mmap | None = mmap.mmap(-1, _RESERVE_BYTES)
-        self.printed = Printed(publisher.stream, threads)
+        self.printed = Printed(publisher.stream, interrupts, threads)
         self.cells = Cells()
         self.output_bytes = output_bytes
         self.mode = mode
@@ -144,6 +145,7 @@ class Execution:
             "dropped": self.printed.dropped,
             "warnings": self._warnings[:],
             "stopped": self._interrupts.by_host,
+            "stops": self._threads.stops,
             "exited": self._exited,
             **self._value,
         }

@@ -19,17 +19,24 @@ _FRAMES = 2_000
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF) * 2  # after the first round, none is pending
 _TRIES = 10
 _set_timer = signal.setitimer
+_ident = threading.get_ident
 
 
 class Interrupts:
-    """Knows whether a cell runs, and when it may be stopped: at any line, but not in the middle of a message."""
+    """Knows whether a cell runs, and when it may be stopped: at any line, but not within `shield`.
+
+    `with interrupts.shield:` goes around what must be whole or holds a lock. A stop that comes meanwhile takes effect
+    at its end, so nothing in there may block for long without a look at `is_due`.
+    """
 
     def __init__(self, abandon: Callable[[types.FrameType | None], NoReturn]) -> None:
         """`abandon` answers for the cell that was in that frame, and goes on serving."""
         self._answer_for = abandon
-        self._main = threading.get_ident()
-        self._sending = 0
+        self._main = _ident()
+        self._shields = 0
         self._due = False
+        self._interrupted = False
+        self.shield = _Shield(self)
         self.running = False
         self.by_host = False
         """A host function has ended the cell."""
@@ -41,7 +48,7 @@ class Interrupts:
 
     def begin(self) -> None:
         """A cell begins."""
-        self.by_host = False
+        self.by_host = self._due = self._interrupted = False
         self.running = True
 
     def end(self) -> None:
@@ -55,35 +62,49 @@ class Interrupts:
             except BaseException:  # a handler of the cell, once more
                 continue
 
-    def message_begins(self) -> None:
-        """From here to `message_ends` the thread that runs cells is not stopped."""
-        if threading.get_ident() == self._main:
-            self._sending += 1
+    @property
+    def is_due(self) -> bool:
+        """Whether the thread that calls this is the one that runs cells, and is stopped at the end of its shield."""
+        return self._due and _ident() == self._main
 
-    def message_ends(self) -> None:
-        """A stop that came meanwhile is made up for."""
-        if threading.get_ident() == self._main:
-            self._sending -= 1
-            if self._due and not self._sending:
+    def raise_shield(self) -> None:
+        """Hold back a stop of the calling thread, if it is the one that runs cells."""
+        if _ident() == self._main:
+            self._shields += 1
+
+    def lower_shield(self) -> None:
+        """Make up for a stop that came meanwhile."""
+        if _ident() == self._main:
+            self._shields -= 1
+            if self._shields:
+                return
+            if self._due:
                 self._abandon(sys._getframe())
+            if self._interrupted:
+                self._interrupted = False
+                raise KeyboardInterrupt
 
     def from_call(self) -> NoReturn:
         """A host function says that the cell is done: called by whichever thread of the cell made the call."""
         self.by_host = True
-        if threading.get_ident() == self._main:
+        if _ident() == self._main:
             self._abandon(sys._getframe())
         signal.pthread_kill(self._main, STOP_SIGNAL)
         threading.Event().wait()
         raise AssertionError("a thread of a stopped cell went on")
 
     def _on_interrupt(self, number: int, frame: types.FrameType | None) -> None:
-        if self.running:
+        if not self.running:
+            return
+        if self._shields:
+            self._interrupted = True
+        else:
             raise KeyboardInterrupt
 
     def _on_stop(self, number: int, frame: types.FrameType | None) -> None:
         if not self.running:
             return
-        if self._sending:
+        if self._shields:
             self._due = True
         else:
             self._abandon(frame)
@@ -91,8 +112,23 @@ class Interrupts:
     def _abandon(self, frame: types.FrameType | None) -> NoReturn:
         self.end()
         sys.setrecursionlimit(_depth() + _FRAMES)  # the frames below stay where they are
-        self._due = False
+        self._shields, self._due = 0, False
         self._answer_for(frame)
+
+
+class _Shield:
+    """`Interrupts` as a context manager."""
+
+    __slots__ = ("_lower", "_raise")
+
+    def __init__(self, interrupts: Interrupts) -> None:
+        self._raise, self._lower = interrupts.raise_shield, interrupts.lower_shield
+
+    def __enter__(self) -> None:
+        self._raise()
+
+    def __exit__(self, *error: object) -> None:
+        self._lower()
 
 
 def _depth() -> int:

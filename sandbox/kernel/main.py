@@ -59,7 +59,7 @@ class Kernel:
         )
         self._calls: CallClient | None = None
         if calls is not None:
-            self._calls = CallClient(socket.socket(fileno=calls), self._interrupts.from_call, self._threads)
+            self._calls = CallClient(socket.socket(fileno=calls), self._interrupts, self._threads)
         self._handlers: dict[str, Callable[[Message, Channel], None]] = {
             "execute_request": self._execute,
             "comm_msg": self._comm,

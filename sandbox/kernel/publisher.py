@@ -46,9 +46,5 @@ class Publisher:
     def _send(self, channel: Channel, frames: list[bytes]) -> None:
         if os.getpid() != self._pid:
             return  # a child that the cell forked: the channels are not its own
-        self._interrupts.message_begins()
-        try:
-            with self._one_at_a_time:
-                channel.send_multipart(frames)
-        finally:
-            self._interrupts.message_ends()
+        with self._interrupts.shield, self._one_at_a_time:
+            channel.send_multipart(frames)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from .cell_threads import CellThreads
+from .interrupts import Interrupts
 
 _CHUNK = 16_384
 _LARGEST = 1 << 18
@@ -17,10 +18,10 @@ _HOLD_SECONDS = 0.05
 class Printed:
     """Collects what both streams print and hands it on in order, at most `cap` bytes a cell."""
 
-    def __init__(self, send: Callable[[str, str], None], threads: CellThreads) -> None:
+    def __init__(self, send: Callable[[str, str], None], interrupts: Interrupts, threads: CellThreads) -> None:
         self._send = send
+        self._shield = interrupts.shield
         self._threads = threads
-        # Re-entrant: a cell can be stopped inside `write` and the next one runs on the same thread.
         self._lock = threading.RLock()
         self._pieces: list[str] = []
         self._stream = "stdout"
@@ -32,7 +33,7 @@ class Printed:
 
     def begin(self, cap: int) -> None:
         """A new cell begins: its output counts from zero."""
-        with self._lock:
+        with self._shield, self._lock:
             self.flush()
             self._sent_at = 0.0  # its first line goes at once
             self.left = cap
@@ -40,26 +41,16 @@ class Printed:
 
     def write(self, stream: str, text: str) -> None:
         """Take one piece; it is sent soon."""
-        self._threads.check()
-        with self._lock:
-            text = self._cap(text)
-            if not text:
+        stops = self._threads.check()
+        with self._shield, self._lock:
+            if stops == self._threads.stops:
+                self._take(stream, text)
                 return
-            if stream != self._stream:
-                self.flush()
-                self._stream = stream
-            self._pieces.append(text)
-            self._held += len(text)
-            # Half a line waits for its end, as at a terminal: `print` writes its line and then the newline.
-            whole = text.endswith("\n")
-            if self._held >= _CHUNK or (whole and time.monotonic() - self._sent_at > _HOLD_SECONDS):
-                self.flush()
-            elif whole:
-                self._wake_flusher()
+        self._threads.check()  # its cell was stopped while it waited for its turn
 
     def flush(self) -> None:
         """Send what is held."""
-        with self._lock:
+        with self._shield, self._lock:
             if self._pieces:
                 text = "".join(self._pieces)
                 self._pieces.clear()
@@ -67,6 +58,22 @@ class Printed:
                 self._sent_at = time.monotonic()
                 for start in range(0, len(text), _LARGEST):
                     self._send(self._stream, text[start : start + _LARGEST])
+
+    def _take(self, stream: str, text: str) -> None:
+        text = self._cap(text)
+        if not text:
+            return
+        if stream != self._stream:
+            self.flush()
+            self._stream = stream
+        self._pieces.append(text)
+        self._held += len(text)
+        # Half a line waits for its end, as at a terminal: `print` writes its line and then the newline.
+        whole = text.endswith("\n")
+        if self._held >= _CHUNK or (whole and time.monotonic() - self._sent_at > _HOLD_SECONDS):
+            self.flush()
+        elif whole:
+            self._wake_flusher()
 
     def _cap(self, text: str) -> str:
         size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
@@ -123,7 +130,7 @@ class Stream(io.TextIOBase):
         """Print."""
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        self._printed.write(self._name, text)
+        self._printed.write(self._name, text if type(text) is str else str.__str__(text))
         return len(text)
 
     def flush(self) -> None:

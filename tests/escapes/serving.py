@@ -67,7 +67,9 @@ class Host:
 
     def run(self, number: int, code: str, timeout: float | None) -> dict[str, Any]:
         """Run a cell; everything that the caller of a session would see."""
-        session, before = self._sessions[number], len(self._noted[number])
+        session = self._sessions[number]
+        _finish_notes(session)
+        before = len(self._noted[number])
         began, delayed = time.monotonic(), _run_delay()
         result = session.run(code, timeout=timeout)
         took = {"took": time.monotonic() - began, "delayed": _run_delay() - delayed}
@@ -202,6 +204,13 @@ class Host:
     @staticmethod
     def _stop() -> None:
         raise sandbox.StopCell
+
+
+def _finish_notes(session: sandbox.Session) -> None:
+    """Wait for the calls of `note` that had begun when the last cell ended: they are not the next cell's."""
+    end = time.monotonic() + 5
+    while any(call.name == "note" for call in list(session._calls._running.values())) and time.monotonic() < end:
+        time.sleep(0.001)
 
 
 def _run_delay() -> float:
