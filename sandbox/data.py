@@ -1,13 +1,15 @@
 """Inputs: numbers as JSON, collections pickled, text and bytes that are large as sealed memory files.
 
 A memory file is written once, sealed, and passed to kernels by descriptor; sessions that get the same `Text` or `Blob`
-share its pages. Nothing is copied per session but what a kernel decodes for itself.
+share its pages. Nothing is copied per session but what a kernel decodes for itself. A large ASCII `str` goes through a
+pipe, from its memory in the host straight into that of the kernel's `str`.
 """
 
 from __future__ import annotations
 
 import base64
 import builtins
+import contextlib
 import ctypes
 import fcntl
 import functools
@@ -19,6 +21,7 @@ import os
 import pickle
 import sys
 import tempfile
+import threading
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +31,9 @@ from .errors import InputError
 
 SMALL_BYTES = 256 * 1024
 """Text and bytes up to this size travel inside the message; larger ones by descriptor."""
+
+_STREAMED_BYTES = 1 << 20
+_PIPE_BYTES = 1 << 20
 
 _CARRIED = {
     "builtins": frozenset({"bytearray", "complex", "range"}),
@@ -57,6 +63,10 @@ class _Sealed:
         """Open while this object lives."""
         return self._descriptor
 
+    def opened(self) -> _Sealed:
+        """Return what owns a descriptor to send."""
+        return self
+
     def read(self) -> bytes:
         """The bytes themselves, for a kernel that cannot take a descriptor."""
         return os.pread(self._descriptor, self.size, 0)
@@ -83,19 +93,68 @@ class Blob(_Sealed):
     """Large bytes, written to memory once. Give the same object to several sessions and they share it."""
 
 
+class _Streamed:
+    """A large text of ASCII for one kernel."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text  # `_data` is its memory
+        self._data = _utf8(text)
+        self.size = len(self._data)
+
+    def opened(self) -> _PipeEnd:
+        """Return a pipe's end to send. A thread writes the text into the pipe as fast as the kernel reads it."""
+        descriptor, into = os.pipe()
+        if hasattr(fcntl, "F_SETPIPE_SZ"):
+            with contextlib.suppress(OSError):  # the user has many large pipes
+                fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        end = _PipeEnd(descriptor)
+        try:
+            threading.Thread(target=self._write, args=(into,), daemon=True, name="rlm-input").start()
+        except BaseException:
+            os.close(into)
+            raise
+        return end
+
+    def read(self) -> bytes:
+        """The bytes themselves."""
+        return bytes(self._data)
+
+    def _write(self, into: int) -> None:
+        try:
+            with contextlib.suppress(OSError):  # the kernel is gone: whoever waits for its answer hears so
+                _write(into, self._data)
+        finally:
+            os.close(into)
+
+
+class _PipeEnd:
+    """The end that a kernel reads. Closed with this object, so that the writer hears when the kernel is gone."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
 @dataclass(frozen=True, slots=True)
 class Parcel:
     """Inputs ready to be sent: what they are, and the large ones beside."""
 
     inputs: list[dict[str, Any]]
-    large: list[_Sealed]
+    large: list[_Sealed | _Streamed]
 
 
 def pack(inputs: Mapping[str, Any], *, by: Literal["descriptor", "buffer"]) -> Parcel:
     """Describe inputs for a kernel. Raises `InputError` and names the input that cannot be given."""
     packed: list[dict[str, Any]] = []
-    large: list[_Sealed] = []
+    large: list[_Sealed | _Streamed] = []
     for name, value in inputs.items():
+        if by == "descriptor" and isinstance(value, str) and _is_streamed(value):
+            streamed = _Streamed(value)
+            packed.append({"name": name, "kind": "stream", "size": streamed.size, by: len(large)})
+            large.append(streamed)
+            continue
         sealed = _as_sealed(value)
         if sealed is not None:
             only = isinstance(value, Text) and value.ascii
@@ -137,6 +196,11 @@ def check_name(name: str) -> None:
         raise InputError(f"{name!r} cannot be the name of an input or function: it must be a Python identifier")
     if name.startswith("__") and (hasattr(types, name) or hasattr(builtins, name)):
         raise InputError(f"{name!r} cannot be the name of an input or function: it means something to Python")
+
+
+def _is_streamed(text: str) -> bool:
+    """Whether a kernel can take the memory of this text as it is."""
+    return len(text) >= _STREAMED_BYTES and text.isascii() and sys.implementation.name == "cpython"
 
 
 def _as_sealed(value: Any) -> _Sealed | None:

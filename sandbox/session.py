@@ -288,13 +288,14 @@ class Session:
     def _begin_inputs(self, parcel: data.Parcel, more: dict[str, Any]) -> Exchange:
         carrier = self._link.carrier
         count = len(parcel.large) if carrier is not None else 0
-        self._link.kernel.hold(sum(sealed.size for sealed in parcel.large))
+        self._link.kernel.hold(sum(one.size for one in parcel.large))
         order = {"op": "load", "inputs": parcel.inputs, "descriptors": count, **more}
         buffers: list[bytes] = []
         if carrier is None:
-            buffers = [sealed.read() for sealed in parcel.large]
+            buffers = [one.read() for one in parcel.large]
         elif parcel.large:
-            carrier.send_descriptors([sealed.descriptor for sealed in parcel.large], parcel.large)
+            opened = [one.opened() for one in parcel.large]
+            carrier.send_descriptors([one.descriptor for one in opened], opened)
         exchange = Exchange(self._link, seconds=_LOAD_SECONDS)
         exchange.ask(order, buffers)
         return exchange

@@ -21,6 +21,9 @@ def bind(inputs: list[dict[str, Any]], descriptors: list[int], buffers: list[byt
         if kind == "json":
             values[one["name"]] = one["value"]
             continue
+        if kind == "stream":
+            values[one["name"]] = _streamed(descriptors[one["descriptor"]], one["size"])
+            continue
         if "value" in one:
             data: bytes | mmap.mmap = base64.b64decode(one["value"])
         else:
@@ -59,6 +62,24 @@ def _value(kind: str, data: bytes | mmap.mmap) -> Any:
     if isinstance(data, mmap.mmap):
         data.close()
     return value
+
+
+def _streamed(descriptor: int, size: int) -> str:
+    """Read an ASCII text of that many bytes from a pipe, into the memory of the `str` that is returned."""
+    import ctypes
+
+    new = ctypes.pythonapi.PyUnicode_New
+    new.restype, new.argtypes = ctypes.py_object, (ctypes.c_ssize_t, ctypes.c_uint32)
+    address_of = ctypes.pythonapi.PyUnicode_AsUTF8  # an ASCII text is its own UTF-8
+    address_of.restype, address_of.argtypes = ctypes.c_void_p, (ctypes.py_object,)
+    text: str = new(size, 127)
+    left = memoryview((ctypes.c_char * size).from_address(address_of(text))).cast("B")
+    with open(descriptor, "rb", buffering=0) as pipe:
+        while left:
+            if not (count := pipe.readinto(left)):
+                raise EOFError(f"{len(left):,} bytes of a text did not arrive")
+            left = left[count:]
+    return text
 
 
 def _mapped(descriptor: int) -> bytes | mmap.mmap:

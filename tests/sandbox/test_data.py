@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import threading
+import time
 
 import pytest
 
@@ -34,8 +37,6 @@ def test_an_input_arrives_as_it_was(open_session, value):
     session = open_session(inputs={"given": value})
     expected = ascii(value) if len(str(value)) < 1000 else None
     if expected is None:
-        import hashlib
-
         raw = value if isinstance(value, bytes) else value.encode()
         expected = repr(hashlib.sha256(raw).hexdigest())
         code = "import hashlib\nhashlib.sha256(given if isinstance(given, bytes) else given.encode()).hexdigest()"
@@ -81,6 +82,42 @@ def test_a_sealed_input_cannot_be_changed():
 def test_a_hundred_megabytes_arrive(open_session):
     text = "0123456789" * 10_000_000
     assert open_session(inputs={"doc": text}).run("len(doc), doc[-3:]").value_repr == "(100000000, '789')"
+
+
+def _writers() -> int:
+    return sum(thread.name == "rlm-input" for thread in threading.enumerate())
+
+
+def _wait_for_writers(count: int) -> None:
+    end = time.monotonic() + 20
+    while _writers() != count and time.monotonic() < end:
+        time.sleep(0.01)
+    assert _writers() == count
+
+
+def test_a_large_ascii_text_arrives_whole_and_leaves_no_thread(open_session):
+    before = _writers()
+    text = "".join(f"{number:x}\n" for number in range(700_000))
+    session = open_session(inputs={"doc": text, "other": text[::-1]})
+    code = "import hashlib\n[hashlib.sha256(one.encode()).hexdigest() for one in (doc, other)]"
+    expected = [hashlib.sha256(one.encode()).hexdigest() for one in (text, text[::-1])]
+    assert session.run(code).value_repr == repr(expected)
+    assert session.run("{doc: 1}[doc], doc.isascii(), doc + 'ü' > doc").value_repr == "(1, True, True)"
+    _wait_for_writers(before)
+    session.set(doc=text[1:])
+    assert session.run("len(doc)").value_repr == str(len(text) - 1)
+    _wait_for_writers(before)
+
+
+def test_a_kernel_that_does_not_read_its_text_keeps_no_thread_once_the_session_is_closed(open_session):
+    before = _writers()
+    session = open_session(policy="off")
+    session.run("import sandbox.kernel.inputs as inputs\ninputs._streamed = lambda descriptor, size: 'mine'")
+    session.set(doc="x" * 5_000_000)
+    assert session.run("doc").value_repr == "'mine'"
+    assert _writers() == before + 1  # it waits for a reader, and holds nobody up
+    session.close()
+    _wait_for_writers(before)
 
 
 def test_inputs_can_be_changed_by_the_code_without_changing_the_callers(open_session):
