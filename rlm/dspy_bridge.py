@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dspy.clients.base_lm import LM_CLASS_STATE_KEY
     from dspy.clients.call_context import StreamProgress, adapter_fallback_scope
     from dspy.clients.engines.base import validate_request
+    from dspy.utils.callback import with_callbacks
 
 __all__ = [
     "LM_CLASS_STATE_KEY",
@@ -58,6 +59,7 @@ __all__ = [
     "record_response",
     "serialize_for_json",
     "validate_request",
+    "with_callbacks",
     "without_streaming",
 ]
 
@@ -77,6 +79,7 @@ _HOME = {
     "StreamProgress": "dspy.clients.call_context",
     "adapter_fallback_scope": "dspy.clients.call_context",
     "validate_request": "dspy.clients.engines.base",
+    "with_callbacks": "dspy.utils.callback",
 }
 
 

@@ -1,6 +1,6 @@
 """Python values as JSON: types, paths, previews of bounded length, and what JSON cannot carry.
 
-Nothing here but `dump` runs the code of a value, recurses without a limit, or raises.
+Nothing here but `dump` and `jsonable` runs the code of a value, recurses without a limit, or raises.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from pydantic_core import to_jsonable_python
 
 from .text import cut_middle
 
@@ -53,6 +55,27 @@ def dump(value: Any) -> str:
     """Return a JSON value as text that can be encoded: characters as they are, lone surrogates escaped."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return json.dumps(value, allow_nan=False) if _SURROGATE.search(text) else text
+
+
+def jsonable(value: Any) -> Any:
+    """Return a value of the caller's own as JSON carries it: also models, dataclasses, dates, sets, tables and arrays.
+
+    Raise `TypeError` for what has no such form.
+    """
+    try:
+        return to_jsonable_python(value, fallback=_of_arrays)
+    except (ValueError, RecursionError) as error:
+        raise TypeError(str(error)) from error
+
+
+def _of_arrays(value: Any) -> Any:
+    """Return a table of pandas as a list of its rows, and an array, a column or a number of numpy as plain values."""
+    to_dict, to_list = getattr(value, "to_dict", None), getattr(value, "tolist", None)
+    if callable(to_dict) and hasattr(value, "columns"):
+        return to_dict(orient="records")
+    if callable(to_list):
+        return to_list()
+    raise TypeError(f"a {type(value).__name__} is nothing that JSON can carry")
 
 
 def type_of(value: Any) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic_core import to_jsonable_python
+
+from ..json_values import jsonable
 
 _MOMENTS = (datetime.date, datetime.datetime, datetime.time, datetime.timedelta)
 _KEPT = (*_MOMENTS, decimal.Decimal, uuid.UUID, complex, bytes)
@@ -32,7 +33,7 @@ def code_value(value: Any) -> Any:
     try:
         return _plain(value)
     except TypeError:  # a set of models
-        return to_jsonable_python(value)
+        return jsonable(value)
 
 
 def _plain(value: Any) -> Any:
@@ -55,4 +56,4 @@ def _plain(value: Any) -> Any:
         return {_plain(name): _plain(item) for name, item in value.items()}
     if isinstance(value, BaseModel):
         return {name: _plain(item) for name, item in value}
-    return to_jsonable_python(value)
+    return jsonable(value)

@@ -15,9 +15,8 @@ from typing import Annotated, Any, TypeVar
 
 import pydantic
 from pydantic import BaseModel, TypeAdapter
-from pydantic_core import to_jsonable_python
 
-from ..json_values import pointer, preview_typed
+from ..json_values import jsonable, pointer, preview_typed
 from .code_values import code_value, keeps_types
 from .fields import Field, UntitledSchema, allow_shadowing, check_name, make_adapter, make_model
 from .parser import REQUIRED, SignatureError, parse
@@ -207,7 +206,7 @@ class Signature:
         problems: list[Problem] = []
         for name, value in self.check_inputs(values).items():
             try:
-                convert = code_value if name in self._typed_inputs else to_jsonable_python
+                convert = code_value if name in self._typed_inputs else jsonable
                 inputs[name] = value if isinstance(value, bytes) else convert(value)
             except (ValueError, TypeError, RecursionError):
                 problems.append(

@@ -225,6 +225,10 @@ def test_a_tool_with_a_name_that_is_taken_is_refused_at_once(name):
         rlm.Predict("doc -> n: int", tools={name: len})
 
 
+def reply(code):
+    return f"A thought.\n```python\n{code}\n```"
+
+
 def test_settings_that_cannot_work_are_refused_at_once():
     with pytest.raises(TypeError, match=r"sub_lm=dspy\.LM\('openai/small'\)"):
         rlm.Predict("doc -> n: int", sub_lm="openai/small")
@@ -335,68 +339,6 @@ def test_ctrl_c_promises_nothing_where_nothing_is_on_record():
     assert "resume" not in said
 
 
-# -- dspy's modules on this sandbox
-
-
-def reply(code):
-    return f"[[ ## reasoning ## ]]\nthinking\n\n[[ ## code ## ]]\n```python\n{code}\n```\n\n[[ ## completed ## ]]"
-
-
-@pytest.fixture
-def interpreter(pool):
-    def make():
-        return rlm.SandboxInterpreter(pool=pool)
-
-    return make
-
-
-def test_dspy_rlm_runs_on_it_unchanged(interpreter):
-    lm = scripted_lm([reply("print(len(doc))"), reply("SUBMIT(doc.count('a'))")])
-    with dspy.context(lm=lm):
-        prediction = dspy.RLM("doc -> count: int", interpreter_factory=interpreter, max_iters=4)(doc="banana")
-    assert prediction.count == 3
-    assert prediction.trajectory[0]["output"].strip() == "6"
-
-
-def test_dspy_rlm_calls_its_sub_model_and_its_tools_through_it(interpreter):
-    def shout(text: str) -> str:
-        """Say it louder."""
-        return text.upper()
-
-    lm = scripted_lm([reply("print(shout(text='hi'), llm_query('who?'))"), reply("SUBMIT(answer='done')")])
-    sub = scripted_lm({"*": "me"})
-    with dspy.context(lm=lm):
-        module = dspy.RLM("doc -> answer", interpreter_factory=interpreter, tools=[shout], sub_lm=sub, max_iters=4)
-        prediction = module(doc="x")
-    assert prediction.trajectory[0]["output"].strip() == "HI me"
-
-
-def test_it_satisfies_the_protocol(interpreter):
-    from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreter, CodeInterpreterError, FinalOutput
-
-    with interpreter() as one:
-        assert isinstance(one, CodeInterpreter)
-        assert one.execute("x = 1") is None
-        assert one.execute("print(x + n)", {"n": 2}) == "3\n"
-        assert one.execute("SUBMIT(a=1)") == FinalOutput({"a": 1})
-        with pytest.raises(SyntaxError):
-            one.execute("if x")
-        with pytest.raises(CodeExecutionError, match="ZeroDivisionError"):
-            one.execute("print('before')\n1 / 0")
-        assert one.execute("print(x)") == "1\n"
-        with pytest.raises(CodeInterpreterError, match="variable"):
-            one.execute("x", {"bad": object()})
-
-
-def test_a_kernel_that_dies_is_the_interpreters_error(interpreter):
-    from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreterError
-
-    with interpreter() as one:
-        with pytest.raises(CodeInterpreterError) as caught:
-            one.execute("import os; os.abort()")
-        assert not isinstance(caught.value, CodeExecutionError)
-
-
 def test_nothing_heavy_is_imported_with_the_package():
     import subprocess
     import sys
@@ -415,20 +357,3 @@ def test_async_runs_do_not_mix_their_models(pool):
         return await asyncio.gather(*(one(n) for n in range(5)))
 
     assert asyncio.run(all_of_them()) == [0, 1, 2, 3, 4]
-
-
-@pytest.mark.filterwarnings("ignore:ProgramOfThought is deprecated:DeprecationWarning")
-def test_program_of_thought_runs_on_it_unchanged(interpreter):
-    def code(text):
-        return f"[[ ## reasoning ## ]]\nthinking\n\n[[ ## generated_code ## ]]\n{text}\n\n[[ ## completed ## ]]"
-
-    answer = "[[ ## reasoning ## ]]\nit printed it\n\n[[ ## answer ## ]]\n5050\n\n[[ ## completed ## ]]"
-    wrong, right = "1 / 0", "```python\ntotal = sum(range(101))\nSUBMIT({'answer': total})\n```"
-    lm = scripted_lm([code(wrong), code(right), answer])
-    with dspy.context(lm=lm):
-        module = dspy.ProgramOfThought("question -> answer: int", interpreter_factory=interpreter)
-        prediction = module(question="1 + ... + 100?")
-    assert prediction.answer == 5050
-    told = [request.messages[-1].text for request in lm._engine_spec.requests]
-    assert "division by zero" in told[1]
-    assert "5050" in told[2]
