@@ -9,7 +9,6 @@ from typing import Any
 from ..dspy_bridge import call_lm, is_observed, record_call
 from ..errors import RlmError
 from ..redaction import protect
-from .direct.routing import direct_client
 from .errors import Refused
 from .policy import cached_request_for, rate_limiter_for
 from .profile import profile_of
@@ -115,6 +114,8 @@ def _tokens(answer: Answer) -> tuple[int, int]:
 async def _attempt(lm: Any, turns: Sequence[tuple[str, str]], system: str | None, options: dict[str, Any]) -> Answer:
     if (engine := engine_of(lm)) is not None:
         return _answer(await ask_engine(engine, lm, turns, system, options))
+    from .direct.routing import direct_client  # scripted and local models never need it
+
     client = direct_client(lm, options)
     # An empty text has a form of its own in a request.
     if client is not None and all(text for _, text in turns):

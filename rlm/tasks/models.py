@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..models.local.gguf import WeightsError
-from ..models.local.library import EMBEDDED, LibraryError, examine, locate
 from ..models.rate_limit.bucket import Limit
 from ..redaction import protect
 from .errors import TaskProblem
@@ -145,6 +143,8 @@ def weights_of(model: str, folder: Path) -> Path | None:
     """Return the file or folder of a local model; None for the embedded one and for an unknown name."""
     if not model.startswith(_PREFIX):
         return folder / Path(model).expanduser()
+    from ..models.local.library import EMBEDDED, LibraryError, locate
+
     name = model.removeprefix(_PREFIX)
     try:
         return None if name == EMBEDDED else locate(name)
@@ -178,6 +178,9 @@ def local_problems(models: Models, document: Document, folder: Path, given: Coll
 
 def problem_of(spec: ModelSpec, folder: Path) -> str | None:
     """Return why a local model cannot be used: an unknown name, a missing file, not a model; else None."""
+    from ..models.local.gguf import WeightsError
+    from ..models.local.library import EMBEDDED, LibraryError, examine, locate
+
     name = spec.model.removeprefix(_PREFIX)
     try:
         if name == EMBEDDED and spec.model != name:
