@@ -13,6 +13,9 @@ class FallbackReason:
     """A limit that was reached, readable with `str()`: one of the classes below."""
 
     kind: ClassVar[str]
+    setting: ClassVar[str]
+    """The limit by its name in `FallbackTrigger`: the number to raise."""
+
     _kinds: ClassVar[dict[str, type[FallbackReason]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -37,6 +40,7 @@ class MaxIterations(FallbackReason):
     """`max_iterations` was reached."""
 
     kind: ClassVar[str] = "max_iterations"
+    setting: ClassVar[str] = "max_iterations"
     iterations: int
     limit: int
 
@@ -49,11 +53,12 @@ class MaxLLMCalls(FallbackReason):
     """`max_llm_calls` was reached."""
 
     kind: ClassVar[str] = "max_llm_calls"
+    setting: ClassVar[str] = "max_llm_calls"
     calls: int
     limit: int
 
     def __str__(self) -> str:
-        return f"{self.calls} of {self.limit} LLM calls used without SUBMIT"
+        return f"{self.calls} of {self.limit} LLM calls used without SUBMIT in the same cell"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +66,15 @@ class Timeout(FallbackReason):
     """`max_duration` was reached; in seconds."""
 
     kind: ClassVar[str] = "timeout"
+    setting: ClassVar[str] = "max_duration"
     elapsed: float
     limit: float
+    kept: float = 0.0
+    """What of the limit is kept for the extraction."""
 
     def __str__(self) -> str:
-        return f"{self.elapsed:.1f} of {self.limit:g} seconds used without SUBMIT"
+        kept = f" ({self.kept:.3g} are kept for the extraction)" if self.kept else ""
+        return f"{self.elapsed:.1f} of {self.limit:g} seconds used without SUBMIT{kept}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +82,15 @@ class MaxTokens(FallbackReason):
     """`max_tokens` was reached."""
 
     kind: ClassVar[str] = "max_tokens"
+    setting: ClassVar[str] = "max_tokens"
     tokens: int
     limit: int
+    kept: int = 0
+    """What of the limit is kept for the extraction."""
 
     def __str__(self) -> str:
-        return f"{self.tokens:,} of {self.limit:,} tokens used without SUBMIT"
+        kept = f" ({self.kept:,} are kept for the extraction)" if self.kept else ""
+        return f"{self.tokens:,} of {self.limit:,} tokens used without SUBMIT{kept}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +98,15 @@ class MaxCost(FallbackReason):
     """`max_cost_usd` was reached."""
 
     kind: ClassVar[str] = "max_cost"
+    setting: ClassVar[str] = "max_cost_usd"
     cost_usd: float
     limit: float
+    kept: float = 0.0
+    """What of the limit is kept for the extraction."""
 
     def __str__(self) -> str:
-        return f"${self.cost_usd:.4f} of ${self.limit:.4f} spent without SUBMIT"
+        kept = f" (${self.kept:.4f} are kept for the extraction)" if self.kept else ""
+        return f"${self.cost_usd:.4f} of ${self.limit:.4f} spent without SUBMIT{kept}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +114,7 @@ class MaxConsecutiveErrors(FallbackReason):
     """`max_consecutive_errors` was reached."""
 
     kind: ClassVar[str] = "max_consecutive_errors"
+    setting: ClassVar[str] = "max_consecutive_errors"
     errors: int
     limit: int
 

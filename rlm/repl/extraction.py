@@ -10,7 +10,7 @@ from pydantic_core import to_jsonable_python
 
 from sandbox import Variable
 
-from ..budgets import FallbackReason
+from ..budgets import BudgetExceeded, FallbackReason
 from ..extraction.fallback import Extraction, extract_fallback
 from ..extraction.prompt import MAX_CHARS, SHORTER
 from ..history import REPLHistoryEntry
@@ -19,13 +19,10 @@ from ..results import Extracted, Failed, FailureCause
 from . import event_data
 from .config import RunConfig
 from .conversation import Conversation
-from .llm import RunModels
+from .llm import CHARS_PER_TOKEN, TOKENS_OF_ANSWER, RunModels
 from .output_checks import output_check
 
-TIMEOUT_S = 60.0, 600.0
-"""How long one answer may take, at least and at most: twice the time of the run, in between."""
-
-
+_LEAST_CHARS = 3_000
 _UNREAD_CONFIDENCE = 0.5
 
 
@@ -44,9 +41,8 @@ async def extract_outputs(
     `unread` are the long inputs, if no code has read any of them: they limit the confidence.
     """
     emit, profile = models.emit, models.profile
-    timeout = min(max(2 * config.trigger.max_duration, TIMEOUT_S[0]), TIMEOUT_S[1])
     extraction = Extraction(
-        models.extraction_agent(config.signature, conversation, timeout),
+        models.extraction_agent(config.signature, conversation),
         scorer=config.scorer,
         on_attempt=lambda attempt, text: emit(event_data.extraction_attempted(emit.run_id, attempt, text)),
         check=output_check(config) if config.checks else None,
@@ -56,13 +52,19 @@ async def extract_outputs(
         name: value if isinstance(value, str | bytes) else to_jsonable_python(value) for name, value in inputs.items()
     }
     variables = profile.usable_variables(variables, (entry.code for entry in history))
-    sizes = [MAX_CHARS, *SHORTER]
+    payable = models.ledger.payable_tokens()
+    room = int(min(MAX_CHARS, CHARS_PER_TOKEN * (payable - TOKENS_OF_ANSWER)))
+    if room < _LEAST_CHARS:
+        return Failed(f"{reason}; {models.ledger.scarce()}")
+    sizes = [room, *(size for size in SHORTER if size < room)]
     while True:
         try:
             result = await extract_fallback(
                 extraction, config.signature, reason, history, variables, inputs, max_chars=sizes.pop(0)
             )
             return _limit_confidence(result, unread)
+        except BudgetExceeded as error:
+            return Failed(f"{reason}; {error}")
         except ModelError as error:
             if error.kind == "context" and sizes:
                 continue

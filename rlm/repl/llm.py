@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..adapters.call_log import TierMetrics
 from ..adapters.registry import profile_of_adapter
-from ..budgets import Ledger
+from ..budgets import BudgetExceeded, Ledger, Timeout
 from ..events import Emitter, ModelAnswered, ModelAsked, ModelFailed, ModelWaiting
 from ..extraction.prompt import extraction_schema
 from ..extraction.retry import Reply
@@ -30,7 +30,13 @@ from .replay import RecordedRun
 if TYPE_CHECKING:
     from .config import MainCall, RunConfig
 
+CHARS_PER_TOKEN, TOKENS_OF_ANSWER = 3, 300
+"""Estimates of what an extraction takes: of its prompt, on the short side; of its answer."""
+
 _REPORTED_WAIT_S = 1.0
+_LONGEST_ANSWER_S = 600.0
+"""How long one answer of an extraction may take, where the run has more time."""
+
 STEP, EXTRACTION = "the next step", "the answer, read off"
 READ_OFF = (
     "Stop here, and write no more code. Give the answer as JSON: {{{wanted}}}. Use only what was printed above; write "
@@ -194,10 +200,8 @@ class RunModels:
         with self._count_adapter_calls("extraction", None):
             return await extracted(self.adapter, model, signature, prompt)
 
-    def extraction_agent(
-        self, signature: Signature, conversation: Conversation, timeout: float
-    ) -> Callable[[str], Awaitable[Reply]]:
-        """Return the function that asks for the extraction. An answer that takes longer than `timeout` fails.
+    def extraction_agent(self, signature: Signature, conversation: Conversation) -> Callable[[str], Awaitable[Reply]]:
+        """Return the function that asks for the extraction. It raises `BudgetExceeded` when the run's time is over.
 
         A constrained model has read the conversation: it is asked at its end first, before it reads anything anew.
         """
@@ -205,11 +209,19 @@ class RunModels:
 
         async def agent(text: str) -> Reply:
             asked_in = conversations.pop() if conversations else None
+            if len(text) / CHARS_PER_TOKEN + TOKENS_OF_ANSWER > self.ledger.payable_tokens() + 1:
+                raise self.ledger.scarce()
+            seconds = self.ledger.seconds_left()
+            limit = asyncio.timeout(min(seconds, _LONGEST_ANSWER_S))
             try:
-                async with exclude_waiting(asyncio.timeout(timeout)):
+                async with exclude_waiting(limit):
                     answer = await self.extraction(text, signature, asked_in)
             except TimeoutError:
-                raise ModelError("timeout", f"no answer in {timeout:g} seconds") from None
+                if not limit.expired() or seconds > _LONGEST_ANSWER_S:
+                    raise ModelError("timeout", f"no answer in {_LONGEST_ANSWER_S:g} seconds") from None
+                why = f"the extraction had no answer in the {seconds:.1f} seconds that max_duration left: raise it"
+                trigger, elapsed = self.ledger.trigger, self.ledger.usage().seconds
+                raise BudgetExceeded(Timeout(elapsed, trigger.max_duration), why) from None
             return Reply(answer.text, answer.truncated, answer.tokens_in, answer.tokens_out)
 
         return agent

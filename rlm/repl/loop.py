@@ -72,6 +72,7 @@ class RunLoop:
         self.inputs = config.check_inputs(inputs)
         self.recorded = past.iterations if past is not None else ()
         self.ledger = ledger or Ledger(config.trigger, spent=past.usage if past is not None else None)
+        self.ledger.keep_for_extraction()
         self.emit = Emitter(self.id, config.observe)
         self.history = REPLHistory()
         self.grounding = Grounding.of(self.inputs)
@@ -226,6 +227,7 @@ class RunLoop:
         self.emit(TriggerFired(self.id, reason))
         variables = await self.session.last_variables()
         await self.session.close()  # host calls of a stopped cell, child runs among them, serve nobody any more
+        self.ledger.release_kept()
         known = (list(self.history), variables, self.inputs, self.grounding.unread)
         return await extract_outputs(self.config, self.models, self.conversation, reason, *known)
 

@@ -43,6 +43,9 @@ _BEGIN_LONG = "Begin. You have not seen {name} yet: do not guess, search it. One
 _NOTHING_PRINTED = "(nothing was printed; print what you want to see)"
 _SUGGESTION = "If that is the answer, run this:\n```python\n{submit}\n```"
 _LAST_REPLY = "This is your last reply: call SUBMIT now."
+_LAST_CALL = (
+    "The next LLM call is the last: the task ends with the cell that makes it. Call SUBMIT in the same cell, after it."
+)
 _TRACEBACK_NOISE = re.compile(r"^Traceback \(most recent call last\):\n|^ *[\^~]+\n", re.MULTILINE)
 
 # What a constrained model is told of the functions that are always there.
@@ -107,7 +110,7 @@ class StandardProfile:
             instructions=signature.instructions,
             inputs=describe_inputs(signature, inputs),
             outputs=signature.field_list(),
-            budget=str(budget),
+            budget="\n".join([str(budget), *_last_chances(budget)]),
             approach=quote_guidance(guidance),
             begin=_begin(inputs),
         )
@@ -162,7 +165,7 @@ class StandardProfile:
         return output
 
     def _budget_lines(self, budget: Remaining) -> list[str]:
-        return [f"[{budget}]"]
+        return [f"[{budget}]", *_last_chances(budget)]
 
 
 class ConstrainedProfile(StandardProfile):
@@ -228,7 +231,13 @@ class ConstrainedProfile(StandardProfile):
         return _TRACEBACK_NOISE.sub("", output)
 
     def _budget_lines(self, budget: Remaining) -> list[str]:
-        return [_LAST_REPLY] if budget.iterations == 1 else []
+        return _last_chances(budget)
+
+
+def _last_chances(budget: Remaining) -> list[str]:
+    """Return what the model has to know before it uses the last iteration or LLM call."""
+    chances = [_LAST_REPLY] if budget.iterations == 1 else []
+    return [*chances, _LAST_CALL] if budget.llm_calls == 1 else chances
 
 
 def profile_for(constrains: bool) -> StandardProfile:

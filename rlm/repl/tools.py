@@ -136,13 +136,17 @@ class ReplTools:
         max_parallel: int = _PARALLEL,
         type: Any = None,
     ) -> list[Any]:
-        """Ask many questions at once; answers in order, None where one failed (llm_errors() says why)."""
+        """Ask many questions at once; answers in order, None where one failed (llm_errors() says why).
+
+        A batch of more questions than there are LLM calls left is refused as a whole.
+        """
         wanted = wanted_type(type)
         if not isinstance(prompts, list):
             raise TypeError("llm_batch(prompts): a list of texts")
         texts = contexts if contexts is not None else [None] * len(prompts)
         if len(texts) != len(prompts):
             raise ValueError(f"{len(prompts)} prompts and {len(texts)} contexts: there must be one for each")
+        self.ledger.refuse_batch(sum(isinstance(prompt, str) for prompt in prompts))
         answers: list[Any] = [None] * len(prompts)
         errors: dict[int, str] = {}
         waiting = iter(range(len(prompts)))

@@ -90,7 +90,7 @@ def test_submit_bypasses_the_fallback(iterations: int, calls: int, elapsed: floa
 
 def test_reasons_read_as_text() -> None:
     assert str(MaxIterations(20, 20)) == "20 of 20 iterations used without SUBMIT"
-    assert str(MaxLLMCalls(50, 50)) == "50 of 50 LLM calls used without SUBMIT"
+    assert str(MaxLLMCalls(50, 50)) == "50 of 50 LLM calls used without SUBMIT in the same cell"
     assert str(Timeout(301.27, 300.0)) == "301.3 of 300 seconds used without SUBMIT"
     assert str(MaxTokens(12000, 10000)) == "12,000 of 10,000 tokens used without SUBMIT"
     assert str(MaxCost(0.5, 0.25)) == "$0.5000 of $0.2500 spent without SUBMIT"

@@ -219,7 +219,7 @@ async def test_llm_query_batched_is_the_same_function(make):
 
 
 async def test_call_51_is_refused_where_it_is_made_also_among_300(make):
-    code = "answers = llm_batch([str(i) for i in range(300)])\nprint(sum(a is not None for a in answers))"
+    code = "for i in range(300):\n    llm_query(str(i))"
     made = make([code], extraction=['{"answer": 1}'])
     result = await made.run(doc="")
     assert isinstance(result, Extracted)
@@ -421,7 +421,7 @@ async def test_an_extraction_model_that_never_answers_is_not_waited_for_without_
         async def complete(self, request):
             await asyncio.Event().wait()
 
-    monkeypatch.setattr("rlm.repl.extraction.TIMEOUT_S", (0.2, 0.3))
+    monkeypatch.setattr("rlm.repl.llm._LONGEST_ANSWER_S", 0.3)
     made = make(["n = len(doc)\nprint(n)"], trigger=FallbackTrigger(max_iterations=1))
     made.extraction.profile = ModelProfile(engine=Silent(made.extraction.profile.engine))
     result = await made.run(doc="four")
