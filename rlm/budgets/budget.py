@@ -16,6 +16,8 @@ class FallbackReason:
     setting: ClassVar[str]
     """The limit by its name in `FallbackTrigger`: the number to raise."""
 
+    limit: float
+
     _kinds: ClassVar[dict[str, type[FallbackReason]]] = {}
 
     def __init_subclass__(cls) -> None:

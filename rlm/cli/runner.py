@@ -55,7 +55,7 @@ def run_and_show(task: Task, output: Any, options: Mapping[str, Any], past: Reco
     if interrupted:
         click.echo(_how_to_resume(result, str(task.path)), err=True)
         return exit_codes.INTERRUPTED
-    if advice := _retry_advice(result):
+    if advice := _retry_advice(result) or (None if task.models.scripted else _budget_advice(result)):
         click.echo(advice, err=True)
     return _exit_code(result, options["strict"])
 
@@ -148,6 +148,18 @@ def _retry_advice(result: ExecutionResult[Any]) -> str | None:
     if not result.run_id or not result.history or default_observer() is ignore:
         return None
     return f"To continue when the model can be reached: rlm resume {result.run_id}"
+
+
+def _budget_advice(result: ExecutionResult[Any]) -> str | None:
+    """Return how to continue a run that a limit ended, with the number to raise; None for any other."""
+    from ..events import ignore
+    from ..results import Extracted
+    from ..traces.writer import default_observer
+
+    if not isinstance(result, Extracted) or not result.run_id or default_observer() is ignore:
+        return None
+    option = "--" + result.reason.setting.replace("_", "-")
+    return f"To continue with a larger budget: rlm resume {result.run_id} {option} {2 * result.reason.limit or 1:.10g}"
 
 
 def _how_to_resume(result: ExecutionResult[Any], task_file: str) -> str:
