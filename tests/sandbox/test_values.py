@@ -56,7 +56,9 @@ def test_subclasses_of_plain_types_arrive_as_plain_values(open_session):
     assert session.run("repr((levels, names))").value == "([3], {'first': 'Ada'})"
 
 
-@pytest.mark.parametrize("value", [[object()], {"f": len}, [int], [open]], ids=repr)
+@pytest.mark.parametrize(
+    "value", [[object()], {"f": len}, [int], [open]], ids=["object", "function", "class", "built-in"]
+)
 def test_what_is_not_plain_is_refused_by_name(open_session, value):
     with pytest.raises(sandbox.InputError, match=r"input 'rows' .*is not plain"):
         open_session(inputs={"rows": value})
