@@ -3,6 +3,18 @@
 import re
 from typing import Any
 
+_SHAPES_SOURCE = ""
+"""The source of `rlm.shapes`, which is put here with this file: it is compiled when it is first needed."""
+
+_shapes: dict[str, Any] = {}
+
+
+def describe(value: Any) -> Any:
+    """What a value looks like: kind, size, line shapes or columns with counts and examples. print(describe(x))"""
+    if not _shapes:
+        exec(compile(_SHAPES_SOURCE, "<shapes>", "exec"), _shapes)
+    return _shapes["describe"](value)
+
 
 def peek(text: Any, start: int = 0, length: int = 1000) -> str:
     """Part of a text: `length` characters from `start` on (negative: from the end)."""

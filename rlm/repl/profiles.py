@@ -192,7 +192,7 @@ class ConstrainedProfile(StandardProfile):
         )
         task = template("task_brief").substitute(
             instructions=signature.instructions,
-            inputs=describe_inputs(signature, inputs, preview=False),
+            inputs=describe_inputs(signature, inputs, most=6, width=150),
             outputs=signature.field_list(),
             approach=quote_guidance(guidance),
             begin=_begin(inputs),

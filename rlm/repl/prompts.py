@@ -17,6 +17,7 @@ from typing import Any
 
 import sandbox
 
+from ..shapes import describe
 from ..signatures import Signature
 
 PREVIEW_CHARS = 160
@@ -28,13 +29,13 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
 _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxdict = 40
 
 
-def describe_inputs(signature: Signature, inputs: Mapping[str, Any], *, preview: bool = True) -> str:
-    """Describe each input in a line: type, size, the signature's description, and a preview.
+def describe_inputs(signature: Signature, inputs: Mapping[str, Any], *, most: int = 12, width: int = 200) -> str:
+    """Describe each input: type, size, the signature's description, and its value, or its shape where it is long.
 
-    Without `preview`, long texts have their number of lines in place of how they begin.
+    At most `most` line shapes, columns or keys are shown of an input, in lines of about `width` characters.
     """
     descriptions = {field.name: " ".join(field.description.split()) for field in signature.inputs}
-    lines = [_describe_input(name, value, descriptions.get(name), preview) for name, value in inputs.items()]
+    lines = [_describe_input(name, value, descriptions.get(name), most, width) for name, value in inputs.items()]
     return "\n".join(lines) or "(none)"
 
 
@@ -91,7 +92,7 @@ def template(name: str) -> Template:
     return Template(files(__package__).joinpath("prompts", f"{name}.md").read_text(encoding="utf-8"))
 
 
-def _describe_input(name: str, value: Any, description: str | None, preview: bool) -> str:
+def _describe_input(name: str, value: Any, description: str | None, most: int, width: int) -> str:
     kind, about = type(value).__name__, f", {description}" if description else ""
     if hasattr(builtins, name):
         about += f", and not Python's own `{name}`, which is hidden by it"
@@ -100,10 +101,11 @@ def _describe_input(name: str, value: Any, description: str | None, preview: boo
         size = f", {len(value):,} characters"
     elif isinstance(value, bytes | list | tuple | dict | set):
         size = f", {len(value):,} {'bytes' if isinstance(value, bytes) else 'items'}"
-    if not preview and isinstance(value, str) and not shown_whole(value):
-        return f"- {name} ({kind}{size}, {value.count(chr(10)) + 1:,} lines){about}"
-    shown = json.dumps(value[:PREVIEW_CHARS], ensure_ascii=False) if isinstance(value, str) else _short(value)
-    return f"- {name} ({kind}{size}){about}: {shown}{'' if shown_whole(value) else ' …'}"
+    if not shown_whole(value):
+        shape = describe(value).text(most=most, width=width).replace("\n", "\n  ")
+        return f"- {name} ({kind}){about}: {shape}"
+    shown = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else _short(value)
+    return f"- {name} ({kind}{size}){about}: {shown}"
 
 
 def _short(value: Any) -> str:

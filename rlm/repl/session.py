@@ -14,6 +14,7 @@ import sandbox
 from sandbox import AsyncSession, CellResult, Variable
 
 from ..history import VariableChanges
+from ..shapes import kernel_source
 from .config import RunConfig
 from .host_calls import CallLog, CallReplay
 from .replay import RecordedCall, RecordedIteration
@@ -32,7 +33,8 @@ _SEEN_S = 3.0
 @functools.cache
 def helper_source() -> str:
     """Return the source of the helper functions, for the kernel and for the prompt."""
-    return files(__package__).joinpath("kernel_helpers.py").read_text(encoding="utf-8")
+    source = files(__package__).joinpath("kernel_helpers.py").read_text(encoding="utf-8")
+    return source.replace('_SHAPES_SOURCE = ""', f"_SHAPES_SOURCE = {kernel_source()!r}", 1)
 
 
 def output_of(result: CellResult) -> tuple[str, int]:

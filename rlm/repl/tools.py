@@ -40,7 +40,7 @@ RESERVED = frozenset(
             "validate_json",
             "budget",
         ),
-        *("peek", "search", "chunk", "count_tokens"),
+        *("describe", "peek", "search", "chunk", "count_tokens"),
     ]
 )
 REPEATABLE = ("SUBMIT", "validate_json")

@@ -132,10 +132,22 @@ async def test_what_a_signature_says_about_an_input_is_in_the_prompt(make):
     made = make(["print(len(log), len(data))\nSUBMIT(answer=1)"], signature=Read)
     await made.run(log="x" * 500, note=note, data=b"\xff" * 100)
     lines = made.asked()[0].messages[0].text.split("\n")
-    assert any(line.startswith("- log (str, 500 characters), of the web server, since Monday: ") for line in lines)
+    assert "- log (str), of the web server, since Monday: one line of 500 characters" in lines
     assert f"- note (str, 150 characters), by hand: {json.dumps(note)}" in lines  # whole, however it is written
-    (data,) = (line for line in lines if line.startswith("- data (bytes, 100 bytes): "))
-    assert data.endswith(" …")
+    assert any(line.startswith("- data (bytes): 100 bytes, not UTF-8") for line in lines)
+
+
+async def test_a_long_input_is_described_by_its_shape_and_so_in_the_repl(make):
+    log = "".join(
+        f"10:{number % 60:02d} {'ERROR disk' if number % 3 else 'INFO fan'} {number}\n" for number in range(9_000)
+    )
+    made = make(["print(describe(doc))", "SUBMIT(answer=1)"])
+    await made.run(doc=log)
+    assert len(log) > 65_536  # it arrives as sealed memory
+    told = made.asked()[0].messages[0].text
+    for shape in ("9,000 lines of a log", "6,000 x  10:01 ERROR disk 1", "3,000 x  10:00 INFO fan 0"):
+        assert shape in told
+        assert shape in made.asked()[1].messages[-1].text
 
 
 async def test_the_conversation_only_grows(make):
