@@ -82,6 +82,7 @@ _PACKAGES = (
     "evals",
     "events",
     "extraction",
+    "feedback",
     "models",
     "plans",
     "settings",

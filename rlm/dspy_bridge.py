@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from dspy.clients.call_context import StreamProgress, adapter_fallback_scope
     from dspy.clients.engines.base import validate_request
     from dspy.utils.callback import with_callbacks
+    from dspy.utils.callback_context import ACTIVE_CALL_ID
 
 __all__ = [
+    "ACTIVE_CALL_ID",
     "LM_CLASS_STATE_KEY",
     "RecordedCall",
     "StreamDeltaEvent",
@@ -64,6 +66,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "ACTIVE_CALL_ID": "dspy.utils.callback_context",
     **dict.fromkeys(("StreamDeltaEvent", "StreamEndEvent", "StreamStartEvent", "TextDelta"), "dspy._vendor.lm15.types"),
     **dict.fromkeys(
         (

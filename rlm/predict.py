@@ -5,11 +5,12 @@ answer = rlm.Predict("doc, question -> answer: int").run_with_fallback(doc=text,
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import dspy
 from dspy.adapters.base import Adapter
@@ -23,6 +24,7 @@ from .dspy_bridge import add_to_trace, is_predictor_observed, run_beside_stream
 from .errors import RlmError
 from .events import Observer, fan_out, ignore
 from .extraction.confidence import Scorer, score
+from .json_values import jsonable
 from .models.client import Answer, ModelError
 from .models.profile import profile_of
 from .repl.config import RunConfig
@@ -48,6 +50,36 @@ class RunFailed(RlmError):
     def __init__(self, result: Failed) -> None:
         super().__init__(result.reason)
         self.result = result
+
+
+class RunPrediction(dspy.Prediction):  # type: ignore[misc]
+    """The outputs of a run, with `trajectory` and `final_reasoning` as `dspy.RLM` has them, and the run's `result`.
+
+    An output of one of these names hides what is said here.
+    """
+
+    def __init__(self, base: Any = None, **values: Any) -> None:
+        super().__init__(base, **values)
+        self._result: ExecutionResult[Any] | None = getattr(base, "_result", None)
+
+    @classmethod
+    def of(cls, result: ExecutionResult[Any], outputs: Mapping[str, Any]) -> RunPrediction:
+        """Return the prediction of a run: its outputs, and what it did."""
+        history = result.history
+        steps = [{"reasoning": step.reasoning or "", "code": step.code, "output": step.output} for step in history]
+        reasoning = steps[-1]["reasoning"] if steps else ""
+        prediction = cls({"trajectory": steps, "final_reasoning": reasoning, **outputs})
+        prediction._result = result
+        return prediction
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "result" and "result" not in self._store:
+            return self._result
+        return super().__getattr__(name)
+
+    def toDict(self) -> dict[str, Any]:  # dspy's name
+        """Return the outputs and the trajectory as plain JSON values."""
+        return {name: jsonable(value) for name, value in self._store.items()}
 
 
 @dataclass(frozen=True)
@@ -85,6 +117,8 @@ class Predict(dspy.Module):  # type: ignore[misc]
         plans: Try several ways: a number of plans, a list of them, or `rlm.plans.PlanSettings(...)`.
         sandbox: How code is confined: `rlm.SandboxSettings(...)`. Its fields are also taken one by one:
             `limits`, `isolation`, `policy`, `pool`.
+        on_failure: What a call as a dspy module makes of a run that ends as `Failed`: `raise` raises `RunFailed`;
+            `prediction` returns one whose outputs are None, from which optimizers such as GEPA can learn.
         observe: A function that is called with every event of a run: see `rlm.events`.
         record: Whether runs are on record (`rlm runs list`). `RLM_TRACE=off` turns that off for all.
     """
@@ -111,10 +145,14 @@ class Predict(dspy.Module):  # type: ignore[misc]
         isolation: str | None = None,
         policy: str | None = None,
         pool: sandbox.Pool | None = None,
+        on_failure: Literal["raise", "prediction"] = "raise",
         observe: Observer = ignore,
         record: bool = True,
     ) -> None:
         super().__init__()
+        if on_failure not in ("raise", "prediction"):
+            raise ValueError(f"on_failure={on_failure!r}: choose 'raise' or 'prediction'")
+        self._on_failure = on_failure
         self.signature = Signature.of(signature)
         functions = _tools_by_name(tools)
         refuse_tools(functions, self.signature)
@@ -145,6 +183,12 @@ class Predict(dspy.Module):  # type: ignore[misc]
         self._observe = observe
         self._record = record
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Predict:
+        # Optimizers copy programs: only the predictor is theirs to change. Models, tools and kernels are shared.
+        copied = copy.copy(self)
+        copied.act = copy.deepcopy(self.act, {**memo, id(self.act.lm): self.act.lm})
+        return copied
+
     def start(self, /, **inputs: Any) -> Run:
         """Start a run in the background and return its handle. Raise `InvalidInputs` before anything is started."""
         return self._make_run(inputs).start()
@@ -166,10 +210,7 @@ class Predict(dspy.Module):  # type: ignore[misc]
         return await self._resumed(run_id)
 
     def forward(self, /, **inputs: Any) -> Any:
-        """Run as a dspy module: its outputs as a `dspy.Prediction`. Raise `RunFailed` when there are none.
-
-        The result of the run is there as `result`, unless an output has that name.
-        """
+        """Run as a dspy module: its outputs as a `RunPrediction`. Raise `RunFailed` when there are none."""
         run = self._make_run(inputs)
 
         async def execute() -> ExecutionResult[Any]:
@@ -192,6 +233,11 @@ class Predict(dspy.Module):  # type: ignore[misc]
 
     def _make_run(self, inputs: Mapping[str, Any], past: RecordedRun | None = None) -> Run:
         recorder = default_observer() if self._record else ignore
+        observers = [recorder, self._observe]
+        if callbacks := [*(dspy.settings.callbacks or ()), *self.callbacks]:
+            from .callbacks import CallbackObserver
+
+            observers.append(CallbackObserver(callbacks, self._options["tools"]))
 
         def make(observe: Observer) -> Loop:
             config = self._config(observe)
@@ -201,7 +247,7 @@ class Predict(dspy.Module):  # type: ignore[misc]
 
             return PlanLoop(config, inputs, self._plans, past=past)
 
-        return Run(make, fan_out(recorder, self._observe), recorded=recorder is not ignore)
+        return Run(make, fan_out(*observers), recorded=recorder is not ignore)
 
     def _config(self, observe: Observer) -> RunConfig:
         lm = self.act.lm or dspy.settings.lm
@@ -238,11 +284,12 @@ class Predict(dspy.Module):  # type: ignore[misc]
         assert repl_adapter.answer is not None
         return repl_adapter.answer
 
-    def _prediction(self, result: ExecutionResult[Any]) -> Any:
-        if isinstance(result, Failed):
+    def _prediction(self, result: ExecutionResult[Any]) -> RunPrediction:
+        if isinstance(result, Failed) and self._on_failure == "raise":
             raise RunFailed(result)
-        values = {field.name: getattr(result.outputs, field.name) for field in self.signature.outputs}
-        return dspy.Prediction({"result": result, **values})
+        names = [field.name for field in self.signature.outputs]
+        outputs = dict.fromkeys(names) if isinstance(result, Failed) else {n: getattr(result.outputs, n) for n in names}
+        return RunPrediction.of(result, outputs)
 
 
 # dspy's metaclass takes any arguments: this is what editors and `help()` show.

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from ..errors import RlmError
 from .profile import ModelProfile
+
+_WORD = re.compile(r"\s*\S+\s*")
 
 Script = Sequence[str] | Mapping[str, str]
 
@@ -42,10 +46,14 @@ class ScriptedEngine:
         return Response(None, request.model, Message.assistant(text or " "), "stop", usage)
 
     def stream(self, request: Any) -> Iterator[Any]:
-        """Return one answer as a stream."""
-        from dspy.lm15 import response_to_events
+        """Return one answer as a stream, a word at a time."""
+        from ..dspy_bridge import StreamDeltaEvent, StreamEndEvent, StreamStartEvent, TextDelta
 
-        return iter(response_to_events(self.complete(request)))
+        response = self.complete(request)
+        yield StreamStartEvent(model=response.model)
+        for word in _WORD.findall(response.message.text):
+            yield StreamDeltaEvent(delta=TextDelta(text=word))
+        yield StreamEndEvent(finish_reason=response.finish_reason, usage=response.usage)
 
     def close(self) -> None:
         """Do nothing."""
@@ -73,6 +81,12 @@ class AsyncScriptedEngine:
     async def complete(self, request: Any) -> Any:
         """Return one answer."""
         return self._engine.complete(request)
+
+    async def stream(self, request: Any) -> AsyncIterator[Any]:
+        """Return one answer as a stream, a word at a time."""
+        for event in self._engine.stream(request):
+            yield event
+            await asyncio.sleep(0)  # others read what is streamed
 
     async def aclose(self) -> None:
         """Do nothing."""
