@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from .equality import count_matches, equal, hash_key, parse_number
+from ..equality import count_matches, equal, hash_key, parse_number
 from .sample import Sample
 
 Scorer = Callable[[Any, Any], float]
@@ -49,7 +49,7 @@ def scorer_named(name: str) -> Scorer:
 
 
 def exact(expected: Any, given: Any) -> float:
-    """Return 1 for equal values: see `rlm.evals.equality`."""
+    """Return 1 for equal values: see `rlm.equality`."""
     return float(equal(expected, given))
 
 
