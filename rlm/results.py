@@ -46,26 +46,87 @@ U = TypeVar("U")
 _UNKNOWN = Usage()
 
 
+EvidenceKind: TypeAlias = Literal["computed", "quoted", "said", "typed", "defaulted", "none", "variable", "history"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of the code between an input and SUBMIT."""
+
+    iteration: int
+    line: int
+    code: str
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One place where a value of the outputs was found."""
+    """Where a value of the outputs came from, or one place where it was found.
+
+    Where it came from, by the code that the host ran: `computed` from an input; `quoted`, a text that is in an input;
+    `said`, an answer of a model; `typed`, a literal in the code; `defaulted`; or `none`, where nothing is known. Places
+    where an extracted value was found: a `variable`, or what a cell printed (`history`). See docs/evidence.md.
+    """
 
     path: str
     """The value, as a JSON pointer into the outputs: `/tags/0`."""
 
-    kind: Literal["variable", "history"]
-    quote: str
+    kind: EvidenceKind
+    quote: str = ""
     """What was found there, cut to a line."""
 
     variable: str | None = None
     iteration: int | None = None
     span: tuple[int, int] | None = None
-    """Where in that iteration's output: `output[start:end]`."""
+    """Where in that iteration's output, or in the input: `output[start:end]`."""
+
+    input: str | None = None
+    """The input with a quoted text: `log`, or `docs/3` for one of several texts."""
+
+    line: int | None = None
+    """The line of the input that the text begins in."""
+
+    inputs: tuple[str, ...] = ()
+    """The inputs that the value depends on."""
+
+    chain: tuple[Step, ...] = ()
+    """The code that the value went through, from the input to SUBMIT."""
+
+    calls: int = 0
+    """How many calls of models and tools in the code it depends on."""
+
+    is_chosen: bool = False
+    """A literal, but one that a condition on an input chose."""
+
+    coverage: float | None = None
+    """The share of the inputs that the code read; None where that is not known, 1 where no part is left out."""
+
+    note: str | None = None
 
     @property
     def field(self) -> str:
         """The output field that the value belongs to."""
         return self.path.split("/")[1].replace("~1", "/").replace("~0", "~")
+
+    @property
+    def is_origin(self) -> bool:
+        """Whether this says where the value came from, and not only where it was found."""
+        return self.kind not in ("variable", "history")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The evidence as plain JSON values, without what is empty."""
+        plain = {name: value for name, value in dataclasses.asdict(self).items() if value not in (None, (), 0, False)}
+        return {**plain, "quote": self.quote}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Evidence:
+        """The evidence that `to_dict` described. What this version does not know is left out."""
+        names = {field.name for field in dataclasses.fields(cls)}
+        values = {name: value for name, value in data.items() if name in names}
+        if (span := data.get("span")) is not None:
+            values["span"] = (span[0], span[1])
+        values["inputs"] = tuple(data.get("inputs") or ())
+        values["chain"] = tuple(Step(**step) for step in data.get("chain") or ())
+        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +165,27 @@ class _Result:
 
     outputs: Any
     status: ClassVar[str]
+    agreement: Mapping[str, Any] | None
 
     @property
     def was_extracted(self) -> bool:
         """Whether the outputs were extracted, and not submitted."""
         return self.status == "extracted"
+
+    @property
+    def trust(self) -> str:
+        """How far the outputs can be trusted, in words that say by what.
+
+        `probability 0.87` by a calibrator; `verified: 3 of 3`, how many independent runs agree; or `unverified`, for
+        extracted outputs with the formula: `unverified (formula 0.80)`.
+        """
+        probability = getattr(self, "probability", None)
+        if probability is not None:
+            return f"probability {probability:.2f}"
+        if self.agreement is not None:
+            agree, runs = self.agreement["agree"], self.agreement["of"]
+            return f"{'verified' if 2 * agree > runs and agree > 1 else 'disputed'}: {agree} of {runs}"
+        return f"unverified (formula {self.confidence:.2f})" if isinstance(self, Extracted) else "unverified"
 
     def outputs_to_dict(self) -> Any:
         """Return the outputs as plain JSON values."""
@@ -142,10 +219,22 @@ class Submitted(_Result, Generic[T]):
     plan: Mapping[str, Any] | None = None
     """Which plan answered and which were rejected, in a run with plans: see `rlm.plans`."""
 
+    agreement: Mapping[str, Any] | None = None
+    """What several independent runs said, in a run with `agree`: see `rlm.agreement`."""
+
+    field_confidence: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """How likely each field is right, where a calibrator said so: see `rlm.calibration`."""
+
+    features: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict, repr=False)
+    """The evidence for each field in numbers, without zeros: what calibrators are fitted on."""
+
+    probability: float | None = None
+    """How likely the outputs are right, by a calibrator; None without one."""
+
     @property
     def confidence(self) -> float:
-        """How far to trust the outputs, from 0 to 1."""
-        return 1.0
+        """The probability by a calibrator; 1.0 without one, which says nothing but that the model submitted."""
+        return 1.0 if self.probability is None else self.probability
 
     def map(self, fn: Callable[[T], U]) -> Submitted[U]:
         """The same result with other outputs."""
@@ -177,6 +266,9 @@ class Extracted(_Result, Generic[T]):
     usage: Usage = _UNKNOWN
     run_id: str = ""
     plan: Mapping[str, Any] | None = None
+    agreement: Mapping[str, Any] | None = None
+    probability: float | None = None
+    """How likely the outputs are right, by a calibrator; None without one, when `confidence` is by a formula."""
 
     @property
     def llm_calls(self) -> int:
@@ -208,6 +300,7 @@ class Failed(_Result):
     usage: Usage = _UNKNOWN
     run_id: str = ""
     plan: Mapping[str, Any] | None = None
+    agreement: Mapping[str, Any] | None = None
 
     @property
     def llm_calls(self) -> int:
@@ -235,21 +328,21 @@ ExecutionResult: TypeAlias = Submitted[T] | Extracted[T] | Failed
 def from_dict(data: Mapping[str, Any], signature: Signature) -> ExecutionResult[Any]:
     """The result that `to_dict` described; its outputs are checked against the signature again."""
     about: dict[str, Any] = {"usage": Usage.from_dict(data["usage"]), "run_id": data["run_id"]}
-    about["plan"] = data.get("plan")
+    about |= {"plan": data.get("plan"), "agreement": data.get("agreement")}
+    about["evidence"] = tuple(map(Evidence.from_dict, data.get("evidence") or ()))
+    scored = {name: data.get(name, {}) for name in ("field_confidence", "features")}
+    scored["probability"] = data.get("probability")
     match data["status"]:
         case "submitted":
             outputs = signature.outputs_from_json(data["outputs"])
-            found = tuple(_evidence(one) for one in data.get("evidence") or ())
-            return Submitted(outputs, data["iterations"], data["llm_calls"], evidence=found, **about)
+            return Submitted(outputs, data["iterations"], data["llm_calls"], **scored, **about)
         case "extracted":
             return Extracted(
                 signature.outputs_from_json(data["outputs"]),
                 data["confidence"],
                 FallbackReason.from_dict(data["reason"]),
                 data["extraction_notes"],
-                evidence=tuple(_evidence(one) for one in data["evidence"]),
-                field_confidence=data.get("field_confidence", {}),
-                features=data.get("features", {}),
+                **scored,
                 iterations=data.get("iterations", 0),
                 **about,
             )
@@ -278,6 +371,7 @@ def _plain(value: Any) -> Any:
 
 def _to_dict(result: Any) -> dict[str, Any]:
     made: dict[str, Any] = {"status": result.status, "run_id": result.run_id, "confidence": result.confidence}
+    made["trust"] = result.trust
     for field in dataclasses.fields(result):
         value = getattr(result, field.name)
         if field.name == "history" and not isinstance(result, Failed):
@@ -286,12 +380,7 @@ def _to_dict(result: Any) -> dict[str, Any]:
             value = value.to_dict()
         elif isinstance(value, FailureCause):
             value = str(value)
-        elif field.name == "history":
+        elif field.name in ("history", "evidence"):
             value = [entry.to_dict() for entry in value]
         made[field.name] = _plain(value)
     return made
-
-
-def _evidence(data: Mapping[str, Any]) -> Evidence:
-    span = data.get("span")
-    return Evidence(**{**data, "span": None if span is None else (span[0], span[1])})

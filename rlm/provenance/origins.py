@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from ..extraction.evidence.numbers import as_number
+from ..extraction.evidence.match import as_number
 from ..json_values import Path
 from .graph import CONTROL, DATA, SAME, Graph, Node, Part, Place, Reached, reach
 from .program import Program, Submission
@@ -252,7 +252,8 @@ class _Judge:
             return Origin(path, "computed", chain=sources.chain(next(iter(sources.tools.values()))), **about)
         grown = sources.grows_with()
         if grown is not None:
-            return Origin(path, "computed", chain=sources.chain(grown[1]), **about)
+            index = sources.control.get(grown[0], grown[1])
+            return Origin(path, "computed", chain=sources.chain(index), **about)
         if sources.literals:
             index = sources.literals[0][0]
             return Origin(path, "typed", chain=sources.chain(index), is_chosen=bool(inputs), **about)

@@ -44,6 +44,7 @@ from .host_calls import CallLog, current_call
 from .llm import OutOfTime, RunModels
 from .output_checks import output_check
 from .profiles import Observation, profile_for
+from .provenance import ModelAnswers, with_evidence
 from .replay import RecordedRun
 from .session import ReplSession, helper_source, output_of
 from .tools import REPEATABLE, RESERVED, DepthExceeded, ReplTools
@@ -89,6 +90,7 @@ class RunLoop:
         )
         functions = self.tools.functions(config.tools)
         self.calls = CallLog(self.emit, REPEATABLE)
+        self.answers = ModelAnswers()
         self.session = ReplSession({**self.inputs, **config.sealed}, functions, self.calls, config)
         self.conversation = self.profile.begin(
             config.signature,
@@ -123,7 +125,7 @@ class RunLoop:
         except Exception as error:  # a bug here or in a tool: what was found out is returned all the same
             cause = FailureCause("fault", type(error).__name__)
             result = Failed(f"the run broke off: {type(error).__name__}: {error}", cause=cause)
-        result = self._complete(result)
+        result = self._with_evidence(self._complete(result))
         if self.emit.active:
             if tiers := self.models.tiers.by_signature:
                 self.emit(TiersUsed(self.id, tiers))
@@ -196,6 +198,7 @@ class RunLoop:
         replayed = past is not None and past.output is not None
         timeout = self.config.limits.cell_seconds if replayed else self.ledger.seconds_left()
         result, session_hints = await self.session.run(code, timeout, number, past)
+        self.answers.add(number, self.calls.recorded)
         output, printed_chars = output_of(result)
         if past is not None and past.output is not None and past.output != output:
             self.emit(ReplayDiffered(self.id, number, past.output, output))
@@ -250,3 +253,8 @@ class RunLoop:
             result = replace(result, partial_outputs=self.tools.rejected)
         about: dict[str, Any] = {"iterations": len(history), "history": history, "usage": usage, "run_id": self.id}
         return replace(result, **about)
+
+    def _with_evidence(self, result: Ending) -> Ending:
+        config, given = self.config, self.tools.given
+        known = (list(self.history), self.inputs, self.answers, config.tools.keys(), given)
+        return with_evidence(result, config.signature, *known)

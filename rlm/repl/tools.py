@@ -79,6 +79,9 @@ class ReplTools:
     rejected: Any = None
     """The last values that did not fit, for `partial_outputs`."""
 
+    given: tuple[str, ...] | None = None
+    """The fields that the last call of SUBMIT had."""
+
     _schema: Schema | None = None
     _errors: dict[int, str] | None = None
 
@@ -112,6 +115,8 @@ class ReplTools:
             if problem is None and self.check is not None and not self.grounding.unread:
                 problem = await self.check(values)
             problem = problem or self.grounding.objection()
+        if isinstance(values, dict):
+            self.given = tuple(values)
         if problem is not None:
             self.rejected = values
             raise InvalidSubmission(problem)

@@ -24,10 +24,10 @@ def result_page(result: ExecutionResult[Any], *, notice: str | None = None) -> R
     parts: list[RenderableType]
     match result:
         case Submitted():
-            title = Text("Submitted", "bold green")
-            parts = [_outputs(result.outputs)]
+            title = Text.assemble(("Submitted", "bold green"), f", {result.trust}")
+            parts = [_outputs(result.outputs, result.evidence or None, result.field_confidence)]
         case Extracted():
-            title = Text.assemble(("Extracted", "bold yellow"), f", confidence {result.confidence:.2f}")
+            title = Text.assemble(("Extracted", "bold yellow"), f", {result.trust}")
             parts = [
                 facts_table([("reason", Text(clean(str(result.reason))))]),
                 Text(""),
@@ -76,7 +76,7 @@ def outputs_table(
     evidence: Sequence[Evidence] | None = None,
     field_confidence: Mapping[str, float] | None = None,
 ) -> Table:
-    """Return each output with its value and, where it was extracted, its confidence and its evidence."""
+    """Return each output with its value, its confidence by a calibrator, and its evidence."""
     table = facts_table(name_style="bold")
     for name, value in outputs.items():
         table.add_row(clean(str(name)), Text(value_text(value)))
@@ -93,10 +93,41 @@ def _evidence_text(value: Any, evidence: Sequence[Evidence]) -> Text:
         return Text("nothing was found for it", "dim")
     if not evidence:
         return Text("no evidence in the variables or the history", "yellow")
-    lines = []
-    for item in evidence[:_QUOTES]:
-        place = f"variable {item.variable}" if item.kind == "variable" else f"output of iteration {item.iteration}"
-        lines.append(f"{clean(place)}: {one_line(item.quote, 70)}")
+    lines: list[tuple[str, str]] = []
+    for item in sorted(evidence, key=lambda item: not item.is_origin)[:_QUOTES]:
+        style = "yellow" if item.kind in _DOUBTFUL else "dim"
+        lines.append((clean(_described(item)), style))
     if len(evidence) > _QUOTES:
-        lines.append(f"and {count(len(evidence) - _QUOTES, 'more place')}")
-    return Text("\n".join(lines), "dim")
+        lines.append((f"and {count(len(evidence) - _QUOTES, 'more place')}", "dim"))
+    return Text("\n").join(Text(line, style) for line, style in lines)
+
+
+_DOUBTFUL = ("typed", "defaulted", "none")
+
+
+def _described(item: Evidence) -> str:
+    """Return one piece of evidence in a line."""
+    inputs = ", ".join(item.inputs)
+    below = item.path.count("/") > 1
+    where = f"{item.path}: " if below and item.is_origin else ""
+    match item.kind:
+        case "variable":
+            return f"variable {item.variable}: {one_line(item.quote, 70)}"
+        case "history":
+            return f"output of iteration {item.iteration}: {one_line(item.quote, 70)}"
+        case "computed":
+            text = f"computed from {inputs}" if inputs else "computed from what a tool returned"
+            text += f" and {count(item.calls, 'call')} of models or tools" if item.calls and inputs else ""
+        case "quoted":
+            text = f"quoted from {item.input}, line {item.line}"
+        case "said":
+            text = f"said by a model, which was asked about {inputs}" if inputs else "said by a model"
+        case "typed":
+            text = "a literal in the code" + (f", chosen by a condition on {inputs}" if item.is_chosen else "")
+        case "defaulted":
+            text = "a default" + (f": nothing in {inputs} changed it" if inputs else "")
+        case _:
+            return where + one_line(item.note or "nothing shows where it comes from", 160)
+    steps = [f"{step.iteration}:{step.line}" for step in item.chain]
+    text += f" (cell:line {' → '.join(steps)})" if steps else ""
+    return where + text + (f"; {one_line(item.note, 120)}" if item.note else "")

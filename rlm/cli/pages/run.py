@@ -218,8 +218,11 @@ def _result(run: RunRecord) -> list[RenderableType]:
 
 
 def _evidence(recorded: Mapping[str, Any]) -> Evidence:
-    fields = {name: recorded.get(name) for name in ("kind", "variable", "iteration")}
-    return Evidence(path=str(recorded.get("path") or "/"), quote=str(recorded.get("quote")), **fields)  # type: ignore[arg-type]
+    """Return recorded evidence; what another version wrote that is not understood is left out."""
+    try:
+        return Evidence.from_dict({**recorded, "path": str(recorded.get("path") or "/")})
+    except (KeyError, TypeError, IndexError):
+        return Evidence("/" + str(recorded.get("path") or "").strip("/"), "none")
 
 
 def _seconds(seconds: float) -> str:

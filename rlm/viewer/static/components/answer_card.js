@@ -12,9 +12,29 @@ function fieldOf(pointer) {
   return String(pointer).split("/")[1]?.replaceAll("~1", "/").replaceAll("~0", "~") ?? "";
 }
 
+// Where a value came from, by the code that ran: see docs/evidence.md.
+const ORIGINS = {
+  computed: (item) => (names(item) ? `computed from ${names(item)}` : "computed"),
+  quoted: (item) => `quoted from ${item.input}, line ${item.line}`,
+  said: () => "said by a model",
+  typed: (item) => (item.is_chosen ? `typed, chosen by ${names(item)}` : "typed into the code"),
+  defaulted: () => "a default",
+  none: () => "no evidence",
+};
+
+function names(item) {
+  return Array.isArray(item.inputs) ? item.inputs.join(", ") : "";
+}
+
+function originTitle(item) {
+  const steps = (Array.isArray(item.chain) ? item.chain : []).map((step) => `${step.iteration}:${step.line} ${step.code}`);
+  return [`${item.path}: ${String(item.quote ?? "").slice(0, 200)}`, ...steps, item.note ?? ""].filter(Boolean).join("\n");
+}
+
 // The address of one piece of evidence inside the page.
 export function evidenceAddress(model, item) {
   const run = model.answeredBy.id;
+  if (Object.hasOwn(ORIGINS, item.kind)) return Number.isInteger(item.iteration) ? `#/run/${run}/${item.iteration}` : null;
   if (Number.isInteger(item.iteration) && Array.isArray(item.span)) {
     return `#/run/${run}/${item.iteration}?mark=${Number(item.span[0])}-${Number(item.span[1])}`;
   }
@@ -26,6 +46,11 @@ export function evidenceAddress(model, item) {
 function evidenceLink(model, item) {
   const address = evidenceAddress(model, item);
   const number = /\/(\d+)\?/.exec(address ?? "")?.[1];
+  if (Object.hasOwn(ORIGINS, item.kind)) {
+    const about = { class: `evidence origin ${item.kind}`, title: originTitle(item), "data-path": item.path };
+    const text = line(ORIGINS[item.kind](item), 60);
+    return address ? h("a", { ...about, href: address }, text) : h("span", about, text);
+  }
   const label =
     item.kind === "variable"
       ? [h("code", {}, line(item.variable, 40)), number && h("span", { class: "muted" }, ` at ${number}`)]
@@ -137,7 +162,8 @@ export function answerCard(source, model) {
       { class: "card-head" },
       h("h2", {}, run.ending === "failed" && outputs ? "Partial answer" : "Answer"),
       run.ending === "extracted" &&
-        h("span", { class: "confidence-note" }, `extracted, confidence ${percent(run.confidence)}`),
+        h("span", { class: "confidence-note" }, `extracted, ${result.trust ?? `confidence ${percent(run.confidence)}`}`),
+      submitted && result.trust && h("span", { class: "confidence-note" }, `submitted, ${result.trust}`),
     ),
     sample && sampleLine(sample),
     run.reason && h("p", { class: `reason ${run.ending}` }, shown(run.reason)),

@@ -41,7 +41,7 @@ export function runRow(run, { chosen, choose, go }) {
     h(
       "span",
       { class: "cell confidence" },
-      run.confidence === null || run.ending === "failed"
+      run.confidence === null || run.ending === "failed" || (run.ending === "submitted" && run.confidence === 1)
         ? h("span", { class: "none" }, "–")
         : [meter(run.confidence), h("span", { class: "figure" }, percent(run.confidence))],
     ),

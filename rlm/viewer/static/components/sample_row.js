@@ -34,7 +34,8 @@ export function sampleRow(row, { go }) {
     h(
       "span",
       { class: "cell confidence" },
-      row.ending === "failed" ? h("span", { class: "none" }, "–") : [meter(row.confidence), percent(row.confidence)],
+      row.ending === "failed" || (row.ending === "submitted" && row.confidence === 1)
+        ? h("span", { class: "none" }, "–") : [meter(row.confidence), percent(row.confidence)],
     ),
     h(
       "span",

@@ -85,7 +85,7 @@ def outputs(n: int = 3) -> Any:
     ("ending", "code", "strict_code", "title"),
     [
         (Submitted(outputs(), 2, 0), 0, 0, "Submitted"),
-        (Extracted(outputs(), 0.8, MaxIterations(3, 3)), 0, 1, "Extracted, confidence 0.80"),
+        (Extracted(outputs(), 0.8, MaxIterations(3, 3)), 0, 1, "Extracted, unverified (formula 0.80)"),
         (Failed("no answer"), 1, 1, "Failed"),
     ],
     ids=["submitted", "extracted", "failed"],
@@ -325,7 +325,7 @@ def test_the_example_that_submits(tmp_path: Path) -> None:
 def test_the_example_that_is_extracted(command: Any) -> None:
     code, out, err = command("run", str(EXAMPLES / "extract.yaml"))
     assert code == 0, err
-    assert out.startswith("Extracted, confidence 0.")
+    assert out.startswith("Extracted, unverified (formula 0.")
     assert "3 of 3 iterations used without SUBMIT" in out
     assert "variable visits: 38" in out
     assert "The model is scripted" in out

@@ -336,7 +336,7 @@ def shown(result: Any, notice: str | None = None) -> str:
 def test_a_submitted_run() -> None:
     outputs = Outputs(ship=f"Fortuna {HOSTILE}", visits=38, tags=["a" * 50, "b" * 50])
     text = shown(Submitted(outputs, 3, 1, usage=USAGE, run_id="r1"), notice="The model is scripted")
-    assert text.startswith("Submitted ")
+    assert text.startswith("Submitted, unverified ")
     assert "visits  38" in text
     assert "[bold]not bold[/bold]" in text
     assert "\x1b" not in text
@@ -355,7 +355,7 @@ def test_an_extracted_run_says_how_far_to_trust_it_and_why() -> None:
     )
     outputs = Outputs(ship="Fortuna", visits=38, tags=["x"] * 5)
     text = shown(Extracted(outputs, 0.834, MaxIterations(3, 3), "From the variables.", evidence=evidence, usage=USAGE))
-    assert text.startswith("Extracted, confidence 0.83 ")
+    assert text.startswith("Extracted, unverified (formula 0.83) ")
     assert "reason  3 of 3 iterations used without SUBMIT" in text
     assert "variable ship: 'Fortuna'" in text
     assert "output of iteration 2: Fortuna" in text

@@ -1,0 +1,212 @@
+"""The evidence of a result: the origin of each value of its outputs, from what the host recorded of the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..json_values import Path, pointer
+from ..results import Evidence, Step
+from .dataflow import analyze
+from .graph import DATA, Part, reach
+from .origins import ORDER, Call, Origin, origin_of_variable, origins
+from .program import Cell, Program
+from .quotes import Texts
+
+_MAX_PIECES = 20  # of one field
+_MAX_QUOTE = 200
+_MAX_ARGUMENTS = 100
+
+
+class RunEvidence:
+    """Finds the evidence for the outputs of one run."""
+
+    def __init__(
+        self, cells: Iterable[Cell], inputs: Mapping[str, Any], calls: Sequence[Call] = (), tools: Iterable[str] = ()
+    ) -> None:
+        self._inputs, self._calls = inputs, calls
+        self._program = analyze(cells, inputs, tools)
+        self._texts = Texts(inputs)
+
+    def of_submitted(self, outputs: Mapping[str, Any], given: Iterable[str] | None = None) -> tuple[Evidence, ...]:
+        """Return the evidence for outputs that were submitted, which are plain JSON.
+
+        `given` are the fields that SUBMIT was called with.
+        """
+        found = origins(outputs, self._program, self._inputs, self._calls, given=given, texts=self._texts)
+        return self._evidence(found, outputs)
+
+    def of_extracted(self, outputs: Mapping[str, Any], places: Sequence[Evidence]) -> tuple[Evidence, ...]:
+        """Return the evidence for extracted outputs: the origin of the variable that has each, then all places.
+
+        `places` are the variables and the printed lines in which the values were found.
+        """
+        variables = {piece.path: piece.variable for piece in places if piece.kind == "variable" and piece.variable}
+        printed = {piece.path: piece.iteration for piece in places if piece.kind == "history" and piece.iteration}
+        reading = readers(self._program)
+        found: list[Origin] = []
+        for name, value in outputs.items():
+            path: Path = (name,)
+            known = [(place, variable) for place, variable in variables.items() if _is_in(place, pointer(path))]
+            shown = [iteration for place, iteration in printed.items() if _is_in(place, pointer(path))]
+            if value is None:
+                found.append(Origin(path, "none", note="nothing was found for it"))
+            elif known:
+                judged = [
+                    origin_of_variable(
+                        variable, path, _at(value, place, path), self._program, self._inputs, texts=self._texts
+                    )
+                    for place, variable in known[:_MAX_PIECES]
+                ]
+                found.append(min(judged, key=lambda one: ORDER.index(one.kind)))
+            elif shown:
+                readable = [iteration for iteration in shown if iteration in reading]
+                note = f"printed by cell {readable[-1]}, which reads {reading[readable[-1]]}" if readable else None
+                found.append(Origin(path, "typed", note=note))
+            else:
+                found.append(Origin(path, "none"))
+        return (*self._evidence(found, outputs), *places)
+
+    def _evidence(self, found: Sequence[Origin], outputs: Mapping[str, Any]) -> tuple[Evidence, ...]:
+        by_field: dict[str | int, list[Origin]] = {}
+        for origin in found:
+            by_field.setdefault(origin.path[0], []).append(origin)
+        pieces: list[Evidence] = []
+        for field, group in by_field.items():
+            first = group[0]
+            if len(group) > 1 and all(_is_alike(one, first) for one in group):
+                pieces.append(self._piece(first, (field,), _of_path(outputs, (field,))))
+            else:
+                worst = sorted(group, key=lambda one: ORDER.index(one.kind))[:_MAX_PIECES]
+                pieces += [self._piece(one, one.path, _of_path(outputs, one.path)) for one in group if one in worst]
+        return tuple(pieces)
+
+    def _piece(self, origin: Origin, path: Path, value: Any) -> Evidence:
+        quote, chain = origin.quote, tuple(Step(place.iteration, place.line, place.code) for place in origin.chain)
+        about: dict[str, Any] = {}
+        if quote is not None:
+            about = {"input": quote.input, "span": (quote.start, quote.end), "line": quote.line}
+        notes = [origin.note] if origin.note else []
+        notes += [self._describe_part(part) for part in origin.parts]
+        if origin.kind == "said" and origin.call is not None:
+            notes.append(f"{origin.call.name} was asked: {_shortened(_asked(origin.call), _MAX_ARGUMENTS)}")
+        if origin.kind == "typed" and origin.chain and not origin.inputs:
+            cell = origin.chain[0].iteration
+            before = {iteration: name for iteration, name in readers(self._program).items() if iteration < cell}
+            if before:
+                last = max(before)
+                notes.append(f"cell {last} printed of {before[last]} before")
+        text = quote.text if quote is not None else _shown(value)
+        return Evidence(
+            pointer(path),
+            origin.kind,
+            _shortened(text, _MAX_QUOTE) if quote is None else text[:_MAX_QUOTE],
+            iteration=origin.chain[0].iteration if origin.chain else None,
+            inputs=origin.inputs,
+            chain=chain,
+            calls=origin.calls,
+            is_chosen=origin.is_chosen,
+            coverage=self._coverage(origin),
+            note="; ".join(notes) or None,
+            **about,
+        )
+
+    def _coverage(self, origin: Origin) -> float | None:
+        """Return the least share that was read of the inputs that it depends on."""
+        if not origin.inputs:
+            return None
+        shares = [self._share(part) for part in origin.parts]
+        known = [share for share in shares if share is not None]
+        return min(known) if known else None if shares else 1.0
+
+    def _share(self, part: Part) -> float | None:
+        if part.stops_early:
+            return None
+        size = self._size(part)
+        if size is None or not size:
+            return None
+        start, stop, _ = slice(part.start, part.stop).indices(size)
+        return round(max(0, stop - start) / size, 4)
+
+    def _size(self, part: Part) -> int | None:
+        value = self._inputs.get(part.input)
+        if part.unit == "lines":
+            return len(value.splitlines()) if isinstance(value, str) else None
+        return len(value) if isinstance(value, str | list | tuple | dict) else None
+
+    def _describe_part(self, part: Part) -> str:
+        if part.stops_early:
+            return f"{part.input}: its {part.unit} up to where a loop ends early, or some of them"
+        size = self._size(part)
+        of = f" of {size:,}" if size is not None else ""
+        if part.start in (None, 0):
+            return f"{part.input}: the first {part.stop or 0:,}{of} {part.unit}"
+        return (
+            f"{part.input}: {part.unit} {part.start or 0:,} to {part.stop if part.stop is not None else 'the end'}{of}"
+        )
+
+
+def readers(program: Program) -> dict[int, str]:
+    """Return the iterations whose cells printed something that was computed from an input, with its name."""
+    found: dict[int, str] = {}
+    for iteration, node in program.printed:
+        if iteration not in found and len(found) < 50:
+            for step in reach(program.graph, node):
+                made = program.graph.nodes[step.node]
+                if made.kind == "input" and step.mode <= DATA:
+                    found[iteration] = made.value
+                    break
+    return found
+
+
+def _is_alike(one: Origin, other: Origin) -> bool:
+    return one.quote is None and (one.kind, one.chain, one.parts, one.note, one.call) == (
+        other.kind,
+        other.chain,
+        other.parts,
+        other.note,
+        other.call,
+    )
+
+
+def _is_in(place: str, field: str) -> bool:
+    return place == field or place.startswith(field + "/")
+
+
+def _at(value: Any, place: str, path: Path) -> Any:
+    """Return the value at a JSON pointer below a path; the whole where it leads nowhere."""
+    for step in place.removeprefix(pointer(path)).split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, Mapping) and name in value:
+            value = value[name]
+        elif isinstance(value, list) and name.isdigit() and int(name) < len(value):
+            value = value[int(name)]
+    return value
+
+
+def _of_path(outputs: Any, path: Path) -> Any:
+    for step in path:
+        if isinstance(outputs, Mapping):
+            outputs = outputs.get(step)
+        elif isinstance(outputs, list | tuple) and isinstance(step, int) and step < len(outputs):
+            outputs = outputs[step]
+    return outputs
+
+
+def _asked(call: Call) -> str:
+    try:
+        args, keywords = json.loads(call.arguments)
+        asked = args[0] if args else next(iter(keywords.values()), "")
+    except (ValueError, TypeError, IndexError):
+        asked = call.arguments
+    return asked if isinstance(asked, str) else json.dumps(asked, ensure_ascii=False, default=str)
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _shortened(text: str, size: int) -> str:
+    line = " ".join(text[: 2 * size].split())
+    return line if len(line) <= size else line[: size - 1] + "…"

@@ -1,0 +1,60 @@
+"""The evidence of one run: what its loop recorded, given to `rlm.provenance`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from ..history import REPLHistoryEntry
+from ..provenance.evidence import RunEvidence
+from ..provenance.known_names import MODEL_CALLS
+from ..provenance.origins import Call
+from ..provenance.program import Cell
+from ..results import Extracted, Failed, Submitted
+from ..signatures import Signature
+from .replay import RecordedCall
+
+_logger = logging.getLogger("rlm")
+Ending = TypeVar("Ending", bound=Submitted[Any] | Extracted[Any] | Failed)
+
+
+class ModelAnswers:
+    """The answers of models to calls from cells, as the host gave them."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+    def add(self, iteration: int, calls: Iterable[RecordedCall]) -> None:
+        """Note the calls of a cell."""
+        for call in calls:
+            if call.name in MODEL_CALLS and call.error is None:
+                self.calls.append(Call(iteration, call.name, call.arguments, call.answer))
+
+
+def with_evidence(
+    result: Ending,
+    signature: Signature,
+    history: Sequence[REPLHistoryEntry],
+    inputs: Mapping[str, Any],
+    answers: ModelAnswers,
+    tools: Collection[str],
+    given: Collection[str] | None,
+) -> Ending:
+    """Return a result with the evidence for its outputs. `given` are the fields that SUBMIT was called with."""
+    partial = result.partial_outputs if isinstance(result, Failed) else None
+    if isinstance(result, Failed) and not (isinstance(partial, dict) and given is not None):
+        return result
+    try:
+        cells = [Cell(entry.iteration, entry.code, entry.success) for entry in history if entry.code]
+        run = RunEvidence(cells, inputs, answers.calls, tools)
+        if isinstance(result, Failed):
+            return replace(result, evidence=run.of_submitted(partial or {}, given))
+        outputs = signature.outputs_to_json(result.outputs)
+        if isinstance(result, Submitted):
+            return replace(result, evidence=run.of_submitted(outputs, given))
+        return replace(result, evidence=run.of_extracted(outputs, result.evidence))
+    except Exception:  # an answer is not lost because its evidence could not be found
+        _logger.exception("the evidence for the outputs could not be found")
+        return result
