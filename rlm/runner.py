@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from .calibration.calibrator import for_models
 from .events import Observer, fan_out, ignore
 from .extraction.confidence import score
-from .models import policy
 from .models.profile import ModelProfile
 from .models.scripted import load_script, scripted_lm
 from .repl.config import RunConfig
@@ -109,11 +108,12 @@ def make_model(spec: ModelSpec, role: str, had: int = 0) -> Any:
     if spec.local:
         from .models import OutlinesLM
 
-        return OutlinesLM(spec.weights, **spec.lm_options())
+        lm = OutlinesLM(spec.weights, **spec.lm_options())
+        lm.profile = replace(lm.profile, price=spec.price)
+        return lm
     import dspy
 
-    # Where answers are kept by us, or are not to be kept, dspy keeps them only if the task says so.
-    own_cache = {"cache": False} if policy.is_active() else {}
-    lm = dspy.LM(spec.model, **own_cache | spec.lm_options())
-    lm.profile = ModelProfile(rate_limit=spec.limit, key_env=spec.api_key_env)
+    # dspy's own cache on disk is used only if the task says so.
+    lm = dspy.LM(spec.model, **{"cache": False} | spec.lm_options())
+    lm.profile = ModelProfile(rate_limit=spec.limit, key_env=spec.api_key_env, price=spec.price)
     return lm

@@ -20,6 +20,7 @@ from ..dspy_bridge import RecordedCall, collect_calls
 from ..models.client import Answer, ModelError, ask
 from ..models.errors import describe, read_fault
 from ..models.middleware import with_middleware
+from ..models.profile import profile_of
 from ..models.requests import config_for, request_for
 from .registry import profile_of_adapter
 
@@ -363,7 +364,7 @@ def recording(step: str, lm: Any, into: Recording | None = None, by: Any = None)
         record.seconds = max(0.0, time.monotonic() - began - queued)
         _reported.reset(token)
         for recorded in calls:
-            call = _model_call(step, recorded, record.seconds / len(calls))
+            call = _model_call(step, lm, recorded, record.seconds / len(calls))
             record.calls.append(call)
             # Where adapters are nested, the inner one has reported this call under its own step.
             if recorded.id not in reported:
@@ -373,8 +374,11 @@ def recording(step: str, lm: Any, into: Recording | None = None, by: Any = None)
             into.extend(record)
 
 
-def _model_call(step: str, call: RecordedCall, seconds: float) -> ModelCall:
+def _model_call(step: str, lm: Any, call: RecordedCall, seconds: float) -> ModelCall:
     text, *others = call.texts
+    cost = call.cost_usd
+    if not call.cached and call.model == str(getattr(lm, "model", lm)):
+        cost = profile_of(lm).cost(call.tokens_in, call.tokens_out, cost)
     return ModelCall(
         step=step,
         model=call.model,
@@ -383,7 +387,7 @@ def _model_call(step: str, call: RecordedCall, seconds: float) -> ModelCall:
         truncated=call.truncated,
         tokens_in=call.tokens_in,
         tokens_out=call.tokens_out,
-        cost_usd=call.cost_usd,
+        cost_usd=cost,
         seconds=seconds,
         cached=call.cached,
         others=tuple(others),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import logging
 import os
 import re
 import sys
@@ -47,6 +48,44 @@ def replace_unencodable() -> None:
     """
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
         sys.stdout.reconfigure(errors="replace")
+
+
+_LIBRARY_WARNINGS = (
+    (
+        "dspy.clients.model_metadata",
+        "refresh failed",
+        "prices could not be fetched; the list that came with dspy is used",
+    ),
+    (
+        "dspy.clients.lm",
+        "truncated",
+        "a reply was cut off at its limit of tokens; `max_tokens:` of the model raises it",
+    ),
+)
+
+
+class _Reworded(logging.Filter):
+    """Prints one line of our words, once, in place of a warning."""
+
+    def __init__(self, part: str, text: str) -> None:
+        super().__init__()
+        self._part, self._text, self._printed = part, text, False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the record is not the warning."""
+        if record.levelno < logging.WARNING or self._part not in record.getMessage():
+            return True
+        if not self._printed:
+            self._printed = True
+            print(f"rlm: {self._text}", file=sys.stderr, flush=True)  # noqa: T201
+        return False
+
+
+def reword_library_warnings() -> None:
+    """Show warnings of libraries as one line each, in our words."""
+    for logger, part, text in _LIBRARY_WARNINGS:
+        filters = logging.getLogger(logger).filters
+        filters[:] = [one for one in filters if not isinstance(one, _Reworded)] + [_Reworded(part, text)]
 
 
 def lead_nowhere(descriptor: int) -> None:

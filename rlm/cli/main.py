@@ -87,6 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit. This is the console script."""
     console.open_closed_streams()
     console.replace_unencodable()
+    console.reword_library_warnings()
     code = guard(rlm, arguments)
     # While Python exits, another Ctrl-C ends it at once, without a traceback.
     atexit.register(signal.signal, signal.SIGINT, lambda *_: os._exit(exit_codes.INTERRUPTED))

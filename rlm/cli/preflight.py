@@ -58,6 +58,10 @@ def model_warnings(task: Task) -> list[str]:
             warnings.append(f"the {role} model {spec.model}: the provider {provider!r} is not known here{hint}")
         if not _has_key(spec):
             warnings.append(_advice(spec))
+        own_endpoint = provider is None or "api_base" in spec.options
+        if task.trigger.max_cost_usd is not None and spec.price is None and own_endpoint:
+            what = f"the {role} model {spec.model}: its price is probably not known, so max_cost_usd does not count it"
+            warnings.append(f"{what}; give `price: {{input: 0.25, output: 2}}`, in dollars for a million tokens")
     return list(dict.fromkeys(warnings))
 
 
@@ -112,9 +116,9 @@ def costs_money(task: Task) -> bool:
 class CostWarning:
     """Warns once, the first time that a limit on the cost does not count all calls."""
 
-    def __init__(self, active: bool, say: Callable[[str], None]) -> None:
-        """`active` is whether there is a limit, and a model that may cost money."""
-        self._active, self._say = active, say
+    def __init__(self, active: bool, say: Callable[[str], None], limit: str = "--max-cost") -> None:
+        """`active` is whether there is a limit, and a model that may cost money; `limit` is its name."""
+        self._active, self._say, self._limit = active, say, limit
 
     def check(self, run: str, usage: Mapping[str, Any] | None) -> None:
         """Check the usage of a run."""
@@ -122,8 +126,9 @@ class CostWarning:
         if self._active and calls:
             self._active = False
             self._say(
-                f"--max-cost: no price is known for {count(calls, 'call')} of {run}. Such calls count as free, and "
-                "the limit does not stop them."
+                f"{self._limit}: no price is known for {count(calls, 'call')} of {run}. Such calls count as free, and "
+                "the limit does not stop them. A task file can give the price: "
+                "`models: {main: {model: ..., price: {input: 0.25, output: 2}}}`, in dollars for a million tokens."
             )
 
 

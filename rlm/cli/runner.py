@@ -83,7 +83,7 @@ def _run(task: Task, view: View, past: RecordedRun | None) -> tuple[ExecutionRes
     writer, spans = default_observer(), telemetry()
     view.start(task)
     try:
-        run = make_run(task, observe=fan_out(writer, _guarded(view), spans), past=past)
+        run = make_run(task, observe=fan_out(writer, _guarded(view), spans, _cost_observer(task, view)), past=past)
         return asyncio.run(until_interrupted(run, run.cancel))
     finally:
         view.stop()
@@ -104,6 +104,21 @@ def _on_interrupt(handler: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGINT)
+
+
+def _cost_observer(task: Task, view: View) -> Observer:
+    """Return an observer that warns once if the limit on the cost does not count a call."""
+    from ..events import ModelAnswered
+    from .preflight import CostWarning, costs_money
+
+    limited = task.trigger.max_cost_usd is not None and costs_money(task)
+    warning = CostWarning(limited, view.say, "max_cost_usd")
+
+    def observe(event: Event) -> None:
+        if isinstance(event, ModelAnswered) and not event.cached and not event.past:
+            warning.check("this run", {"unpriced_calls": event.cost_usd is None})
+
+    return observe if limited else ignore
 
 
 def _guarded(view: View) -> Callable[[Event], None]:

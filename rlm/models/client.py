@@ -113,23 +113,24 @@ def _tokens(answer: Answer) -> tuple[int, int]:
 
 async def _attempt(lm: Any, turns: Sequence[tuple[str, str]], system: str | None, options: dict[str, Any]) -> Answer:
     if (engine := engine_of(lm)) is not None:
-        return _answer(await ask_engine(engine, lm, turns, system, options))
+        return _answer(lm, await ask_engine(engine, lm, turns, system, options))
     from .direct.routing import direct_client  # scripted and local models never need it
 
     client = direct_client(lm, options)
     # An empty text has a form of its own in a request.
     if client is not None and all(text for _, text in turns):
-        return _answer(await client.ask(lm, turns, system))
-    return _answer(await _ask_dspy(lm, turns, system, options))
+        return _answer(lm, await client.ask(lm, turns, system))
+    return _answer(lm, await _ask_dspy(lm, turns, system, options))
 
 
-def _answer(response: ModelResponse) -> Answer:
+def _answer(lm: Any, response: ModelResponse) -> Answer:
     if response.finish_reason == "content_filter":
         raise Refused(response.text[:200])
     truncated = response.finish_reason == "length"
     if response.cached:
         return Answer(response.text, truncated, cost_usd=0.0, cached=True)
-    return Answer(response.text, truncated, response.tokens_in, response.tokens_out, response.cost_usd)
+    cost = profile_of(lm).cost(response.tokens_in, response.tokens_out, response.cost_usd)
+    return Answer(response.text, truncated, response.tokens_in, response.tokens_out, cost)
 
 
 async def _ask_dspy(

@@ -85,11 +85,6 @@ def using(policy: RequestPolicy) -> Iterator[None]:
         use(None)
 
 
-def is_active() -> bool:
-    """Return whether there is a policy: then dspy's cache is only used where a task asks for it."""
-    return _active is not _NONE
-
-
 def rate_limiter_for(lm: Any) -> RateLimiter | None:
     """Return the rate limiter of a model; None where it has none."""
     global _shared_store

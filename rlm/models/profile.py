@@ -11,6 +11,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Price:
+    """The price of a model, in US dollars for a million tokens."""
+
+    input: float
+    output: float
+
+    def cost(self, tokens_in: int, tokens_out: int) -> float:
+        """Return the cost of a call."""
+        return (self.input * tokens_in + self.output * tokens_out) / 1e6
+
+
+@dataclass(frozen=True, slots=True)
 class ModelProfile:
     """What a model can do. A `dspy.LM` carries it as its attribute `profile`; most models have the default."""
 
@@ -34,6 +46,13 @@ class ModelProfile:
 
     rate_limit: Limit | None = None
     """Requests and tokens per minute, where the task file sets them."""
+
+    price: Price | None = None
+    """The price, where the task file sets one; otherwise dspy's price list has it, or nobody knows it."""
+
+    def cost(self, tokens_in: int, tokens_out: int, known: float | None) -> float | None:
+        """Return the cost of a call; `known` is what dspy's price list says."""
+        return known if self.price is None else self.price.cost(tokens_in, tokens_out)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ModelProfile:
         """Return the profile itself: copies of a model share its weights and its engine."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..models.profile import Price
 from ..models.rate_limit.bucket import Limit
 from ..redaction import protect
 from .errors import TaskProblem
@@ -17,7 +18,7 @@ from .yaml_document import Document
 SCRIPTED = "scripted"
 ROLES = ("main", "sub", "extraction")
 _NO_KEY = "no-key-is-needed"  # self-hosted servers often need none; their clients insist on one
-_OURS = {"model", "scripted", "api_key_env", "options", "requests_per_minute", "tokens_per_minute"}
+_OURS = {"model", "scripted", "api_key_env", "options", "requests_per_minute", "tokens_per_minute", "price"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,9 @@ class ModelSpec:
 
     limit: Limit | None = None
     """The rate limit of its server."""
+
+    price: Price | None = None
+    """Its price, where the task file has it."""
 
     def lm_options(self) -> dict[str, Any]:
         """Return keyword arguments for `dspy.LM`, with the key if a variable is named. Never write them anywhere."""
@@ -101,6 +105,7 @@ def spec_of(entry: ModelEntry, folder: Path) -> ModelSpec:
         local,
         weights,
         limit if limit != Limit() else None,
+        None if entry.price is None else Price(entry.price.input, entry.price.output),
     )
 
 

@@ -236,6 +236,13 @@ InputEntry = Annotated[
 # Models ------------------------------------------------------------------------------------------------------------
 
 
+class PriceFile(Section):
+    """The price of a model, in US dollars for a million tokens."""
+
+    input: float = Field(ge=0, description="A million tokens that it reads.", examples=[0.25])
+    output: float = Field(ge=0, description="A million tokens that it writes.", examples=[2.0])
+
+
 class ModelFile(Section):
     """A model and its settings."""
 
@@ -270,7 +277,12 @@ class ModelFile(Section):
     tokens_per_minute: float | None = Field(
         None, gt=0, description="The most tokens a minute, read and written by all processes on this machine together."
     )
-    cache: bool | None = Field(None, description="Whether responses in dspy's cache on disk may be used.")
+    price: PriceFile | None = Field(
+        None, description="Its price, if dspy's price list does not have it: `max_cost_usd` counts known prices only."
+    )
+    cache: bool | None = Field(
+        None, description="Whether responses in dspy's cache on disk may be used. Default: they are not."
+    )
     backend: Literal["auto", "mlx", "llamacpp", "transformers"] | None = Field(
         None, description="The backend of a local model; `auto` is the one that `rlm models list` shows."
     )

@@ -41,6 +41,10 @@ class View:
     def observe(self, event: Event) -> None:
         """Show an event; called from any thread."""
 
+    def say(self, text: str) -> None:
+        """Show a message, whatever else is shown."""
+        print(clean(text), file=sys.stderr, flush=True)  # noqa: T201
+
     def stop(self) -> None:
         """End the view; called after the run, however it ended."""
 
@@ -66,6 +70,11 @@ class LineView(View):
                 line = self._line(event)
                 if line:
                     self._write(f"{duration(self.state.seconds()):>7}  {line}")
+
+    def say(self, text: str) -> None:
+        """Write a message."""
+        with self.state.lock:
+            self._write(text)
 
     def _line(self, event: Event) -> str:
         state = self.state

@@ -82,6 +82,11 @@ class LiveView(View):
             with self._drawing:
                 self.console.print(line)
 
+    def say(self, text: str) -> None:
+        """Print a message above the picture."""
+        with self._drawing:
+            self.console.print(Text(clean(text), "yellow"))
+
     def _paint(self) -> None:
         while not self._over.wait(1 / _PER_SECOND):
             with self._drawing:
