@@ -23,6 +23,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+_LEAST_WEIGHTS = 300e6
+"""The smallest model that is worth trying as a main model, in weights."""
+
+_EMBEDDED_WEIGHTS = 135_000_000
+
 _LOCAL_PRICES = "LITELLM_LOCAL_MODEL_COST_MAP"
 
 
@@ -63,6 +68,43 @@ def model_warnings(task: Task) -> list[str]:
             what = f"the {role} model {spec.model}: its price is probably not known, so max_cost_usd does not count it"
             warnings.append(f"{what}; give `price: {{input: 0.25, output: 2}}`, in dollars for a million tokens")
     return list(dict.fromkeys(warnings))
+
+
+def is_too_small(model: str, folder: Path) -> bool:
+    """Return whether a model runs here and has too few weights to write code."""
+    from ..models.local.library import EMBEDDED
+    from ..tasks.models import is_local, weights_of
+
+    path = weights_of(model, folder) if is_local(model) else None
+    if path is None and model != f"local/{EMBEDDED}":
+        return False
+    weights = _weights(path)
+    return weights is not None and weights < _LEAST_WEIGHTS
+
+
+def size_warnings(task: Task) -> list[str]:
+    """Return a warning for a main model that has too few weights to write code."""
+    main = task.models.main
+    weights = _weights(main.weights) if main.local and task.trigger.max_iterations else None
+    if weights is None or weights >= _LEAST_WEIGHTS:
+        return []
+    return [
+        f"{main} has {weights / 1e6:.0f} million weights, too few to write code: most runs end without a right answer. "
+        "With `max_iterations: 0` it fills in the outputs from short inputs (`rlm init --model local/embedded`); or it "
+        "answers questions, as `sub:`. To write code, take a model for code with 1.5 billion weights or more."
+    ]
+
+
+def _weights(path: Path | None) -> int | None:
+    """Return how many weights a local model has, where that is known; without a path, the embedded one."""
+    from ..models.local.embedded import embedded_gguf
+    from ..models.local.gguf import WeightsError
+    from ..models.local.library import examine
+
+    try:
+        return examine(path or embedded_gguf()).parameters
+    except WeightsError:
+        return _EMBEDDED_WEIGHTS if path is None else None
 
 
 def keys_set() -> list[str]:

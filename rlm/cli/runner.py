@@ -45,6 +45,8 @@ def run_and_show(task: Task, output: Any, options: Mapping[str, Any], past: Reco
 
     _ = task.tools  # imported now: an error in them is an error of the task file
     preflight.require(task)
+    for warning in preflight.size_warnings(task):
+        click.echo(f"warning: {warning}", err=True)
     result, interrupted = _run(task, choose_view(options["quiet"]), past)
     if options["as_json"]:
         print_json(json.loads(result.to_json()), output, indent=2 if output.isatty() else None)
@@ -171,10 +173,15 @@ def _budget_advice(result: ExecutionResult[Any]) -> str | None:
     from ..results import Extracted
     from ..traces.writer import default_observer
 
-    if not isinstance(result, Extracted) or not result.run_id or default_observer() is ignore:
+    if (
+        not isinstance(result, Extracted)
+        or not result.reason.limit
+        or not result.run_id
+        or default_observer() is ignore
+    ):
         return None
     option = "--" + result.reason.setting.replace("_", "-")
-    return f"To continue with a larger budget: rlm resume {result.run_id} {option} {2 * result.reason.limit or 1:.10g}"
+    return f"To continue with a larger budget: rlm resume {result.run_id} {option} {2 * result.reason.limit:.10g}"
 
 
 def _how_to_resume(result: ExecutionResult[Any], task_file: str) -> str:

@@ -163,6 +163,10 @@ NO_CODE = (
     "There was no code in your reply, so nothing was run. Write one ```python block; what it prints is what you will "
     "see next. When you know the answer, the block calls SUBMIT(...)."
 )
+ONLY_COMMENTS = (
+    "Your block has only comments, so nothing was run. Write the Python code that does what they say; what it prints "
+    "is what you will see next."
+)
 SUBMIT_IN_WORDS = (
     "You wrote SUBMIT(...) as text. It only counts when it runs: put it into a ```python block, with the variables "
     "that hold the values you computed."
@@ -222,6 +226,9 @@ def read_reply(text: str) -> Reply:
         in_words = any(_SUBMIT.search(one) for one in (rest, *(block.text for block in blocks)))
         return Reply(reasoning, None, (*hints, SUBMIT_IN_WORDS if in_words else NO_CODE))
     code = "\n".join(found.code)
+    tree = tree_of(code)
+    if tree is not None and not tree.body:
+        return Reply(reasoning, None, (*hints, ONLY_COMMENTS))
     return Reply(reasoning, code, (INVENTED_OUTPUT,) * found.invented + hints + _hints_on(code))
 
 

@@ -25,10 +25,10 @@ def command(task_file: str, **options: Any) -> None:
     """
     from ...tasks import load
     from ..console import clean, count, summary
-    from ..preflight import model_warnings
+    from ..preflight import model_warnings, size_warnings
 
     task = load(task_file, overrides(options), read_stdin=None)
-    warnings = [*map(str, task.warnings), *model_warnings(task)]
+    warnings = [*map(str, task.warnings), *model_warnings(task), *size_warnings(task)]
     for warning in warnings:
         click.echo(clean(f"warning: {warning}"), err=True)
     state = f"can be run, with {count(len(warnings), 'warning')}" if warnings else "is fine"

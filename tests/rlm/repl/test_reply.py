@@ -19,6 +19,18 @@ def test_a_fence_of_any_label_is_code(label):
     assert (step.code, step.reasoning, step.hints) == ("print(1)", "I will count.", ())
 
 
+@pytest.mark.parametrize("code", ["# I count the lines", "# first\n\n# then", ""])
+def test_a_block_of_comments_is_no_code(code):
+    step = read_reply(f"I count.\n```python\n{code}\n```")
+    assert step.code is None
+    assert step.hints == ((reply.ONLY_COMMENTS,) if code else (reply.NO_CODE,))
+
+
+def test_comments_beside_code_are_part_of_it():
+    assert read_reply("```python\n# count\nprint(1)\n```").code == "# count\nprint(1)"
+    assert read_reply("```python\n# to do\n```\n```python\nprint(1)\n```").code == "# to do\nprint(1)"
+
+
 def test_several_blocks_are_run_as_one():
     assert read_reply("First\n```python\nx = 1\n```\nthen\n```python\nprint(x)\n```").code == "x = 1\nprint(x)"
 
