@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .notes import Notes
 from .paths import databases, lock_database, lock_path, traces_folder, writer_is_alive
 from .reader import open_to_read
 from .recorder import connect
@@ -99,6 +100,9 @@ def prune(
         return PruneResult(removed, before, estimate(), tuple(notes))
     for path in {run.file.path for run in removed}:
         notes += _remove(path, [run.id for run in removed if run.file.path == path])
+    with contextlib.suppress(sqlite3.Error, OSError):
+        left = {run.id for run in load(home)}
+        Notes(home).remove(run.id for run in removed if run.id not in left)
     return PruneResult(removed, before, sum(map(_size, databases(folder))), tuple(notes))
 
 

@@ -1,4 +1,4 @@
-"""The routes of the server: the page, its files, and its data. All of them are read-only."""
+"""The routes of the server: the page, its files, and its data. Only notes on runs can be written."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import queries
+from . import queries, run_search
 from .bundle import SCRIPT, STATIC, STYLE, script, style
-from .eval_table import EvaluationTable
+from .evaluations import Evaluations
 from .run_cache import RunCache
-from .security import Guard
+from .run_list import RunList
+from .security import WRITABLE, Guard
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _MEDIA_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _MAX_CHARS = 4_000_000
+_MAX_BODY = 100_000
+_MAX_SEARCH = 200
 
 
 def application(
@@ -27,14 +30,18 @@ def application(
     *,
     hosts: frozenset[str] = frozenset(),
     token: str | None = None,
+    required: bool = True,
     log: Path | None = None,
 ) -> Guard:
-    """Return the server as a guarded ASGI application; with the `log` of an evaluation, it also serves its table."""
+    """Return the server as a guarded ASGI application. The `log` of an evaluation may be outside the home."""
     from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
     from starlette.routing import Route
 
-    cache = RunCache(home)
-    table = EvaluationTable(log) if log is not None else None
+    from ..traces.notes import Note, NoteRefused, Notes
+
+    cache, evaluations, notes = RunCache(home), Evaluations(home, log), Notes(home)
+    run_list = RunList(cache, evaluations, notes)
     index = (STATIC / "index.html").read_bytes()
     files = {"icon.svg": (STATIC / "icon.svg").read_bytes(), SCRIPT: script().encode(), STYLE: style().encode()}
 
@@ -47,13 +54,33 @@ def application(
         return _file(name, files[name]) if name in files else _problem(404, "There is no such file.")
 
     def runs(request: Request) -> Response:
-        runs = cache.runs()
-        return _json({"runs": [run.to_dict() for run in runs], "skipped": list(runs.skipped)})
+        return _text(run_list.text(request.query_params.get("known")))
 
     def summary(request: Request) -> Response:
         run = _run(cache, request)
-        sample = table.sample(run.id) if table is not None else None
-        return _json({**queries.summary(run), "sample": sample})
+        about = {"sample": evaluations.sample(run.id), "note": notes.all().get(run.id, Note()).to_dict()}
+        return _json({**queries.summary(run), **about, "writable": request.scope[WRITABLE]})
+
+    async def write_note(request: Request) -> Response:
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > _MAX_BODY:
+                return _problem(413, "The note is too long.")
+        return await run_in_threadpool(_with_errors(lambda _: store_note(request, body)), request)
+
+    def store_note(request: Request, body: bytes) -> Response:
+        run = _run(cache, request)
+        try:
+            data = json.loads(body)
+            note = notes.write(run.id, data["text"], data["labels"])
+        except (KeyError, TypeError, NoteRefused, ValueError) as error:
+            return _problem(400, str(error) if isinstance(error, NoteRefused) else "A note has a text and labels.")
+        return _json(note.to_dict())
+
+    def search(request: Request) -> Response:
+        text = request.query_params.get("q", "").strip()[:_MAX_SEARCH]
+        return _json(run_search.search(_run(cache, request), text) if text else {"places": [], "more": False})
 
     def events(request: Request) -> Response:
         run = _run(cache, request)  # before its events: a run that has ended has all of them in the trace
@@ -80,7 +107,10 @@ def application(
         return _json(diff.compare(first, second).to_dict())
 
     def evaluation(request: Request) -> Response:
-        return _json(table.read()) if table is not None else _problem(404, "This server has no evaluation to show.")
+        return _json(evaluations.table(request.path_params.get("name")).read())
+
+    def evaluation_list(request: Request) -> Response:
+        return _json({"evaluations": evaluations.rows()})
 
     routes: list[tuple[str, Callable[[Request], Response]]] = [
         ("/api/runs", runs),
@@ -90,17 +120,21 @@ def application(
         ("/api/runs/{id}/variables", variables),
         ("/api/runs/{id}/blobs/{digest}", blob),
         ("/api/compare/{first}/{second}", compare),
+        ("/api/runs/{id}/search", search),
         ("/api/eval", evaluation),
+        ("/api/evals", evaluation_list),
+        ("/api/evals/{name}", evaluation),
     ]
     app = Starlette(
         routes=[
             Route("/", page, methods=["GET"]),
             Route("/static/{name}", static, methods=["GET"]),
+            Route("/api/runs/{id}/note", write_note, methods=["PUT"]),
             *(Route(path, _with_errors(handler), methods=["GET"]) for path, handler in routes),
         ],
         exception_handlers={404: lambda request, error: _problem(404, "There is no such page.")},
     )
-    return Guard(app, hosts=hosts, token=token)
+    return Guard(app, hosts=hosts, token=token, required=required)
 
 
 def _with_errors(handler: Callable[[Request], Response]) -> Callable[[Request], Response]:

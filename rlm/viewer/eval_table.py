@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _MAX_CHARS = 300
 _HEADER_FIELDS = ("suites", "lengths", "count", "seed", "epochs", "baseline", "models", "versions", "started")
+_TOTALS = ("score", "endings", "cost_usd", "seconds", "tokens_in", "tokens_out")
 
 
 class EvaluationTable:
@@ -32,14 +33,37 @@ class EvaluationTable:
         """Return the sample of a run, with its score and the expected outputs. Raises `EvalLogError`."""
         return self._read()[1].get(run_id)
 
-    def _read(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        from ..evals.log import SAMPLES, read_log
+    def row(self) -> dict[str, Any]:
+        """Return the row of the log in a list of evaluations. Raises `EvalLogError`."""
+        table = self.read()
+        about, everything = table["about"], table["summary"]["all"] or {}
+        return {
+            **{name: table[name] for name in ("name", "total")},
+            **{name: about[name] for name in ("models", "baseline", "started")},
+            "suites": [suite["name"] for suite in about["suites"]],
+            "done": len(table["rows"]),
+            **{name: everything.get(name) for name in _TOTALS},
+            "folder": str(self._folder),
+        }
+
+    def scores(self) -> dict[str, float]:
+        """Return the scores of the runs of the log by id. Raises `EvalLogError`."""
+        return {run_id: sample["score"] for run_id, sample in self._read()[1].items()}
+
+    def state(self) -> tuple[int, int]:
+        """Return a value that changes with the log."""
+        from ..evals.log import SAMPLES
 
         try:
             stat = (self._folder / SAMPLES).stat()
-            state = (stat.st_mtime_ns, stat.st_size)
         except OSError:
-            state = (0, 0)
+            return 0, 0
+        return stat.st_mtime_ns, stat.st_size
+
+    def _read(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        from ..evals.log import read_log
+
+        state = self.state()
         with self._lock:
             if self._cached is None or self._cached[0] != state:
                 log = read_log(self._folder)

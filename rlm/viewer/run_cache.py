@@ -6,7 +6,7 @@ import sqlite3
 import threading
 from collections import OrderedDict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..traces import RunRecord, Runs
@@ -28,6 +28,18 @@ class RunCache:
 
         return load(self._home)
 
+    def state(self) -> tuple[Any, ...]:
+        """Return a value that changes when a run does, or its writer ends."""
+        from ..traces.default_writer import flush_writers
+        from ..traces.paths import databases, traces_folder, writer_is_alive
+
+        flush_writers(self._home)
+        files = []
+        for path in databases(traces_folder(self._home)):
+            sizes = [_size(path), _size(path.with_name(f"{path.name}-wal"))]
+            files.append((path.name, writer_is_alive(path), *sizes))
+        return tuple(files)
+
     def run(self, run_id: str) -> RunRecord:
         """Return the current state of one run by its id or a prefix of it. Raises `UnknownRun`."""
         from ..traces import UnknownRun
@@ -48,3 +60,11 @@ class RunCache:
             while len(self._runs) > _SIZE:
                 self._runs.popitem(last=False)
         return run
+
+
+def _size(path: Path) -> tuple[int, int]:
+    try:
+        stat = path.stat()
+    except OSError:
+        return 0, 0
+    return (stat.st_mtime_ns, stat.st_size) if stat.st_size else (0, 0)  # a reader creates an empty log

@@ -1,8 +1,9 @@
 """Refusal of requests that do not come from this page, in a browser on this machine or elsewhere with the token.
 
-Covered: requests by pages of other sites (`Origin`, `Sec-Fetch-Site`), DNS rebinding (`Host`), methods that write,
-framing, and content of a trace that would run or load something (content security policy).
-Not covered: other users of this machine, who can reach its loopback addresses too.
+Covered: requests by pages of other sites (`Origin`, `Sec-Fetch-Site`), DNS rebinding (`Host`), writes without the
+token, framing, and content of a trace that would run or load something (content security policy).
+Not covered: other users of this machine, who can reach its loopback addresses too. They can read; to write, they need
+the token.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ HEADERS = {
     "cache-control": "no-store",
 }
 
+WRITABLE = "rlm.writable"
+"""The key in the scope of a request that says whether it may write."""
+
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{1,5})?")
 """An IPv6 address in brackets or a name, and a port. Anything else is malformed: user names, zones, text after `]`."""
 
@@ -55,7 +59,10 @@ class Guard:
     """Allowed names in `Host` besides loopback addresses; `*` stands for any numeric address."""
 
     token: str | None = None
-    """The required first part of the path."""
+    """The first part of the path in the address that was printed. Who has it may write."""
+
+    required: bool = True
+    """Whether reading needs the token, too."""
 
     async def __call__(
         self, scope: Scope, receive: Callable[..., Awaitable[Any]], send: Callable[..., Awaitable[None]]
@@ -79,18 +86,21 @@ class Guard:
         headers: dict[str, list[str]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
-        refusal = self._refusal(scope, headers)
+        given = scope["path"].split("/")[1]
+        trusted = self.token is not None and _same(given, self.token)
+        refusal = self._refusal(scope, headers, trusted)
         if refusal is not None:
             await _answer(send_with_headers, *refusal)
             return
-        if self.token is not None:
+        if self.token is not None and trusted:
             inner = scope["path"][len(self.token) + 1 :] or "/"
             scope = {**scope, "path": inner, "raw_path": inner.encode()}
+        scope = {**scope, WRITABLE: trusted}
         await self.app(scope, receive, send_with_headers)
 
-    def _refusal(self, scope: Scope, headers: dict[str, list[str]]) -> tuple[int, str] | None:
-        if scope["method"] not in ("GET", "HEAD"):
-            return 405, "Only GET and HEAD: nothing here can be changed."
+    def _refusal(self, scope: Scope, headers: dict[str, list[str]], trusted: bool) -> tuple[int, str] | None:
+        if scope["method"] not in ("GET", "HEAD") and not (trusted and scope["method"] == "PUT"):
+            return 405, "Only GET and HEAD; notes can be written at the address that was printed, which has a token."
         hosts = headers.get("host", [])
         if len(hosts) != 1 or not self._allows(host_name(hosts[0])):
             return 421, "This server does not answer to this name."
@@ -99,16 +109,18 @@ class Guard:
         sites = headers.get("sec-fetch-site", ())
         if any(site in ("cross-site", "same-site") for site in sites) and not _is_navigation(headers):
             return 403, "Requests by other pages are refused."
-        if self.token is not None:
-            given = scope["path"].split("/")[1]
-            if not hmac.compare_digest(given.encode("utf-8", "surrogatepass"), self.token.encode()):
-                return 404, "The address lacks its token: use the address that was printed."
+        if self.token is not None and self.required and not trusted:
+            return 404, "The address lacks its token: use the address that was printed."
         return None
 
     def _allows(self, name: str) -> bool:
         if name in self.hosts or is_loopback(name):
             return True
         return "*" in self.hosts and is_address(name)
+
+
+def _same(given: str, token: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), token.encode())
 
 
 def host_name(host: str) -> str:

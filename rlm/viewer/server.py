@@ -22,7 +22,7 @@ class Server:
 
     listener: socket.socket
     address: str
-    """The address to open in a browser, with the token if there is one."""
+    """The address to open in a browser, with the token."""
 
     open_to_others: bool
     uvicorn: Any
@@ -52,9 +52,9 @@ def make_server(
 
     listener = _listen(host, port)
     open_to_others = not is_loopback(host)
-    token = secrets.token_urlsafe(24) if open_to_others else None
+    token = secrets.token_urlsafe(24)
     names = {host.lower(), socket.gethostname().lower(), *(["*"] if host in _ANY else [])} if open_to_others else set()
-    app: Any = application(home, hosts=frozenset(names), token=token, log=log)
+    app: Any = application(home, hosts=frozenset(names), token=token, required=open_to_others, log=log)
     settings = uvicorn.Config(
         app,
         log_level="warning",
@@ -98,8 +98,8 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _address(listener: socket.socket, host: str, token: str | None) -> str:
+def _address(listener: socket.socket, host: str, token: str) -> str:
     port = listener.getsockname()[1]
     name = socket.gethostname() if host in _ANY else host
     shown = f"[{name}]" if ":" in name else name
-    return f"http://{shown}:{port}/" + (f"{token}/" if token else "")
+    return f"http://{shown}:{port}/{token}/"

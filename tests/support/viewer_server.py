@@ -13,7 +13,9 @@ def serve(home: Path) -> Iterator[str]:
     server = make_server(home)
     thread = threading.Thread(target=server.run, name="viewer")
     thread.start()
-    yield server.address
-    server.stop()
-    thread.join(30)
+    try:
+        yield server.address
+    finally:
+        server.stop()
+        thread.join(30)
     assert not thread.is_alive()

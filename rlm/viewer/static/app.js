@@ -6,6 +6,9 @@ import { RunPage } from "./pages/run_page.js";
 import { RunsPage } from "./pages/runs_page.js";
 import { EmbeddedSource, ServerSource } from "./lib/data_source.js";
 import { EvaluationPage } from "./pages/evaluation_page.js";
+import { EvaluationsPage } from "./pages/evaluations_page.js";
+import { GROUPINGS } from "./lib/run_groups.js";
+import { GroupsPage } from "./pages/groups_page.js";
 import { CONDITIONS } from "./lib/search_query.js";
 import { shown } from "./lib/untrusted_text.js";
 
@@ -65,7 +68,16 @@ const help = h(
   h("button", { type: "button", class: "button", on: { click: () => help.close() } }, "Close"),
 );
 const content = h("div", { class: "content" });
-const crumb = h("span", { class: "crumb" }, source.embedded ? "one run, as a file" : "runs");
+// The parts of the page: name, address, and the names in addresses that belong to it.
+const PARTS = [
+  ["Runs", "#/", ["", "groups", "run", "compare"]],
+  ["Batches", "#/batches", ["batches"]],
+  ["Evaluations", "#/evals", ["evals", "eval"]],
+  ["Plans", "#/plans", ["plans"]],
+];
+const links = source.embedded
+  ? [h("span", { class: "muted" }, "one run, as a file")]
+  : PARTS.map(([label, href]) => h("a", { href }, label));
 place.append(
   h(
     "nav",
@@ -76,7 +88,7 @@ place.append(
       h("span", { class: "brand-mark", "aria-hidden": "true" }),
       "rlm",
     ),
-    crumb,
+    h("span", { class: "parts" }, links),
     h(
       "button",
       { type: "button", class: "button small keys", "aria-label": "Keys and search conditions", on: { click: () => help.showModal() } },
@@ -104,39 +116,55 @@ function read(hash) {
   return { name, first, second, query: new URLSearchParams(query) };
 }
 
+function pageOf(target, common) {
+  switch (target.name) {
+    case "run":
+      return new RunPage(common);
+    case "compare":
+      return new ComparePage({ ...common, first: target.first, second: target.second });
+    case "eval":
+      return new EvaluationPage(common);
+    case "evals":
+      return new EvaluationsPage(common);
+    case "batches":
+      return new GroupsPage(common, { by: "batch", place: "#/batches", title: "Batches", one: "Batch" });
+    case "plans":
+      return new GroupsPage(common, { by: "plans", place: "#/plans", title: "Runs with plans", one: "Run" });
+    case "groups": {
+      const by = Object.hasOwn(GROUPINGS, target.first) ? target.first : "task";
+      const { label } = GROUPINGS[by];
+      const one = label[0].toUpperCase() + label.slice(1);
+      return new GroupsPage(common, { by, place: `#/groups/${by}`, title: `Runs by ${label}`, one });
+    }
+    default:
+      return new RunsPage(common);
+  }
+}
+
 async function route() {
   const target = read(location.hash);
   if (source.embedded && target.name !== "run")
     Object.assign(target, { name: "run", first: source.root, second: undefined });
-  const key =
-    target.name === "run"
-      ? `run/${target.first}`
-      : target.name === "compare"
-        ? `compare/${target.first}/${target.second}`
-        : target.name === "eval"
-          ? "eval"
-          : "runs";
+  const key = target.name === "run" ? `run/${target.first}` : [target.name, target.first, target.second].join("/");
   if (page && key === address) {
     if (target.name === "run" && page.model) await page.turn({ step: target.second, query: target.query });
     return;
   }
   page?.close();
+  if (page?.permalink) home = page.permalink; // Escape leads back to the list, as it was
   address = key;
-  const common = { source, go, chosen, home, query: target.query };
-  if (target.name === "run") page = new RunPage({ ...common, id: target.first });
-  else if (target.name === "compare") page = new ComparePage({ ...common, first: target.first, second: target.second });
-  else if (target.name === "eval") page = new EvaluationPage(common);
-  else page = new RunsPage(common);
+  page = pageOf(target, { source, go, chosen, home, query: target.query, id: target.first });
+  PARTS.forEach(([, , names], at) => {
+    if (source.embedded) return;
+    if (names.includes(target.name)) links[at].setAttribute("aria-current", "page");
+    else links[at].removeAttribute("aria-current");
+  });
   const here = page;
   content.replaceChildren(here.element);
   scrollTo(0, 0);
   try {
     await here.start({ step: target.second, query: target.query });
     document.title = `${here.title} · rlm`;
-    if (here instanceof EvaluationPage && home === "#/") {
-      home = "#/eval"; // from now on, Escape leads back to the evaluation
-      crumb.replaceChildren(h("a", { href: "#/" }, "runs"), " · ", h("a", { href: home }, "evaluation"));
-    }
     performance.mark("rlm-open");
   } catch (error) {
     console.error(error);

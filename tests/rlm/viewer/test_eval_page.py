@@ -142,7 +142,7 @@ async def test_the_run_of_a_sample_shows_its_score_and_the_expected_answer(
 ) -> None:
     page = tab.page
     await page.goto(f"{place}#/run/{runs.leases[1]}")
-    await expect(page.locator(".sample-line")).to_have_text("Score 0.00sample lease-2 of lease, epoch 1")
+    await expect(page.locator(".sample-line")).to_have_text("Score 0.00sample lease-2 of lease, epoch 1mini")
     wrong = page.locator("tr[data-field=rent]")
     await expect(wrong.locator(".answer-value")).to_have_text("987654")
     await expect(wrong.locator(".answer-expected .value")).to_have_text("4001")
@@ -169,9 +169,10 @@ async def test_a_row_opens_the_trace_of_its_run_and_back_is_the_table(tab: Any, 
     for key in ("j", "j", "k", "Enter"):
         await page.keyboard.press(key)
     await expect(page.locator("tr[data-field=rent] .answer-value")).to_have_text("4001")
-    await page.click(".crumb a:has-text('runs')")
+    await page.click(".parts a:has-text('Runs')")
     await expect(page.locator(".total")).to_have_text("5 runs")
-    await page.click(".crumb a:has-text('evaluation')")
+    await page.click(".parts a:has-text('Evaluations')")
+    await page.click("[data-evaluation='mini'] a")
     await expect(page.locator(ROWS)).to_have_count(4)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import re
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from rlm.traces import UnknownRun
+from rlm.traces.notes import Notes
 from rlm.viewer.bundle import STATIC, STYLES
 from rlm.viewer.run_cache import RunCache
 from rlm.viewer.security import host_name, is_loopback
@@ -115,7 +117,7 @@ def test_its_own_names_are_known(place: str) -> None:
 
 
 def test_other_pages_are_refused(place: str) -> None:
-    own = place.rstrip("/")
+    own = f"http://{urlsplit(place).netloc}"
     assert ask(place, "/api/runs", Origin=own)[0] == 200
     for origin in ("https://evil.example", "null", own.replace("http:", "https:"), own + "0"):
         assert ask(place, "/api/runs", Origin=origin)[0] == 403
@@ -155,6 +157,84 @@ def test_what_is_not_there_is_a_problem_in_words(place: str) -> None:
         status, _, body = ask(place, path)
         assert status == 404
         assert json.loads(body)["problem"]
+
+
+def put(place: str, path: str, body: bytes, **headers: str) -> tuple[int, dict[str, Any]]:
+    at = urlsplit(place)
+    connection = http.client.HTTPConnection(str(at.hostname), at.port, timeout=60)
+    try:
+        connection.request("PUT", path, body, headers)
+        answer = connection.getresponse()
+        text = answer.read()
+        return answer.status, json.loads(text) if text.startswith(b"{") else {"problem": text.decode()}
+    finally:
+        connection.close()
+
+
+def test_notes_can_be_written_with_the_token_only(place: str, home: Path) -> None:
+    token = urlsplit(place).path.strip("/")
+    body = json.dumps({"text": " The rent is wrong. ", "labels": ["wrong", "to  look at", "wrong"]}).encode()
+    target = f"/api/runs/{RUN}/note"
+    assert put(place, target, body)[0] == 405
+    assert put(place, f"/{token[:-1]}x{target}", body)[0] == 405
+    assert put(place, f"/{token}{target}", body, Origin="http://evil.example")[0] == 403
+    assert put(place, f"/{token}{target}", body, Host="evil.example")[0] == 421
+    assert put(place, f"/{token}/api/runs", body)[0] == 405
+    assert put(place, f"/{token}/api/runs/zzz/note", body)[0] == 404
+    assert Notes(home).all() == {}
+    status, written = put(place, f"/{token}{target}", body, Origin=f"http://{urlsplit(place).netloc}")
+    assert (status, written["text"], written["labels"]) == (200, "The rent is wrong.", ["wrong", "to look at"])
+    summary = get(place, f"/{token}/api/runs/{RUN}")
+    assert summary["note"] == written
+    assert summary["writable"] is True
+    assert get(place, f"/api/runs/{RUN}")["writable"] is False
+    (row,) = get(place, "/api/runs")["runs"]
+    assert (row["note"], row["labels"]) == ("The rent is wrong.", ["wrong", "to look at"])
+    assert put(place, f"/{token}{target}", b'{"text": "", "labels": []}')[0] == 200
+    assert Notes(home).all() == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"{}", "A note has a text and labels"),
+        (b"no json", "A note has a text and labels"),
+        (b'{"text": 1, "labels": []}', "a note is a text"),
+        (b'{"text": "x", "labels": "wrong"}', "labels are a list"),
+        (b'{"text": "x", "labels": ["a,b"]}', "no comma"),
+        (json.dumps({"text": "x" * 10_001, "labels": []}).encode(), "10,001 characters"),
+        (b"x" * 200_000, "too long"),
+    ],
+)
+def test_notes_that_are_none_are_refused(place: str, home: Path, body: bytes, problem: str) -> None:
+    status, answer = put(place, f"{urlsplit(place).path}api/runs/{RUN}/note", body)
+    assert status in (400, 413)
+    assert problem in answer["problem"]
+    assert Notes(home).all() == {}
+
+
+def test_the_list_is_sent_again_only_when_it_has_changed(place: str, home: Path) -> None:
+    first = get(place, "/api/runs")
+    assert get(place, f"/api/runs?known={first['state']}") == {"same": True}
+    Notes(home).write(RUN, "seen")
+    second = get(place, f"/api/runs?known={first['state']}")
+    assert second["runs"][0]["note"] == "seen"
+    Notes(home).remove([RUN])
+    assert "note" not in get(place, f"/api/runs?known={second['state']}")["runs"][0]
+
+
+def test_a_text_of_a_run_is_found_with_its_step_and_its_range(place: str) -> None:
+    answer = get(place, f"/api/runs/{RUN}/search?q=AND%20%F0%9F%98%80")
+    assert {(found["step"], found["part"]) for found in answer["places"]} == {
+        *(("start", "inputs"), ("1", "output"), ("1", "observation"))
+    }
+    (output,) = [found for found in answer["places"] if found["part"] == "output"]
+    assert output["around"][1] == "and \U0001f600"
+    assert output["around"][0].endswith("half \ud800 ")
+    assert output["span"] == [7, 12]
+    assert output["more"] == 99
+    assert get(place, f"/api/runs/{RUN}/search?q=.*")["places"] == []
+    assert get(place, f"/api/runs/{RUN}/search?q=")["places"] == []
 
 
 def test_other_machines_need_the_token(home: Path) -> None:
@@ -253,10 +333,8 @@ def test_a_damaged_trace_is_a_problem_in_words(home: Path, tmp_path: Path) -> No
     for path in (tmp_path / "copy" / "traces").glob("*.db"):
         whole = path.read_bytes()
         path.write_bytes(whole[:8192] + b"\xff" * (len(whole) - 8192))
-    serving = serve(tmp_path / "copy")
-    place = next(serving)
-    status, _, body = ask(place, f"/api/runs/{RUN}/events")
-    assert status in (404, 500)
-    assert json.loads(body)["problem"]
-    assert ask(place, "/api/runs")[0] == 200
-    next(serving, None)
+    with contextlib.contextmanager(serve)(tmp_path / "copy") as place:
+        status, _, body = ask(place, f"/api/runs/{RUN}/events")
+        assert status in (404, 500)
+        assert json.loads(body)["problem"]
+        assert ask(place, "/api/runs")[0] == 200

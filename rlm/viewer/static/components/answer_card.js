@@ -107,6 +107,7 @@ function sampleLine(sample) {
     meter(sample.score),
     h("b", {}, sample.score.toFixed(2)),
     h("span", { class: "muted" }, line(`sample ${sample.sample} of ${sample.suite}, epoch ${sample.epoch}`, 120)),
+    sample.evaluation && h("a", { href: `#/eval/${encodeURIComponent(sample.evaluation)}` }, line(sample.evaluation, 60)),
   );
 }
 

@@ -1,4 +1,7 @@
-// Filters as menus; each option stands for conditions in the search box.
+// Filters as menus; each option stands for conditions in the search box. And the menu that groups a list.
+
+import { h } from "../lib/dom.js";
+import { GROUPINGS } from "../lib/run_groups.js";
 
 export const CHOICES = [
   [
@@ -46,3 +49,16 @@ export const CHOICES = [
     ],
   ],
 ];
+
+// A menu of the groupings; `choose` gets the name of one, or an empty text for the list.
+export function groupMenu(chosen, choose) {
+  const select = h(
+    "select",
+    { "aria-label": "Group", "data-name": "group", on: { change: (event) => choose(event.target.value) } },
+    h("option", { value: "" }, chosen ? "No groups" : "Group by"),
+    ["task", "model", "day"].map((by) => h("option", { value: by }, `By ${GROUPINGS[by].label}`)),
+  );
+  select.value = chosen;
+  select.classList.toggle("set", Boolean(chosen));
+  return select;
+}

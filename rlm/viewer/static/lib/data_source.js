@@ -7,16 +7,44 @@ const PIECE = 1000000;
 export class ServerSource {
   embedded = false;
   #blobs = new Map();
+  #texts = new Map();
+  #runs = null;
 
   async #get(path) {
+    return this.#read(await fetch(`api/${path}`));
+  }
+
+  // The same object as before if the answer is the same.
+  async #unchanged(path) {
     const answer = await fetch(`api/${path}`);
+    if (!answer.ok) return this.#read(answer);
+    const text = await answer.text();
+    if (this.#texts.get(path)?.text !== text) this.#texts.set(path, { text, data: JSON.parse(text) });
+    return this.#texts.get(path).data;
+  }
+
+  async #read(answer) {
     const data = await answer.json().catch(() => ({ problem: `the server answered ${answer.status}` }));
     if (!answer.ok) throw new Error(data.problem ?? `the server answered ${answer.status}`);
     return data;
   }
 
-  runs() {
-    return this.#get("runs");
+  // All runs; the same object as before if nothing has changed.
+  async runs() {
+    const known = this.#runs ? `?known=${this.#runs.state}` : "";
+    const answer = await this.#get(`runs${known}`);
+    if (!answer.same) this.#runs = answer;
+    return this.#runs;
+  }
+
+  async writeNote(id, text, labels) {
+    const body = JSON.stringify({ text, labels });
+    const headers = { "content-type": "application/json" };
+    return this.#read(await fetch(`api/runs/${encodeURIComponent(id)}/note`, { method: "PUT", headers, body }));
+  }
+
+  search(id, text) {
+    return this.#get(`runs/${encodeURIComponent(id)}/search?q=${encodeURIComponent(text)}`);
   }
 
   summary(id) {
@@ -48,8 +76,13 @@ export class ServerSource {
     return this.#blobs.get(key);
   }
 
-  evaluation() {
-    return this.#get("eval");
+  // The table of an evaluation; without a name, of the one that the server was started with.
+  evaluation(name) {
+    return this.#unchanged(name ? `evals/${encodeURIComponent(name)}` : "eval");
+  }
+
+  evaluations() {
+    return this.#unchanged("evals");
   }
 
   compare(first, second) {

@@ -10,9 +10,12 @@ const NUMBERS = {
   length: (row) => row.length,
   epoch: (row) => row.epoch,
 };
-const TEXTS = ["ending", "reason", "model", "task", "id", "suite"];
+const TEXTS = ["ending", "reason", "model", "task", "name", "id", "suite", "batch", "item", "day", "label", "note"];
 const NAMES = [...TEXTS, ...Object.keys(NUMBERS)];
-const SEARCHED = ["id", "name", "task", "model", "reason", "answer", "ending", "sample", "expected"];
+const SEARCHED = [
+  ...["id", "name", "task", "model", "reason", "answer", "ending", "sample", "expected"],
+  ...["batch", "item", "label", "note"],
+];
 const UNITS = { ms: 0.001, s: 1, m: 60, min: 60, h: 3600, k: 1e3, K: 1e3, M: 1e6, "%": 0.01 };
 const CONDITION = /^([a-z_]+)(:|<=|>=|<|>|=)(.+)$/i;
 
@@ -24,7 +27,10 @@ export const CONDITIONS = [
   ["cost>0.01", "US dollars"],
   ["duration>=2m", "ms, s, m or h"],
   ["tokens>10k  iterations>5", "k and M are thousands and millions"],
-  ["score<1  suite:  length:64k  epoch:2", "samples of an evaluation"],
+  ["score<1", "the score in an evaluation"],
+  ["suite:  length:64k  epoch:2", "samples of an evaluation"],
+  ["batch:  item:  day:2026-05", "where and when a run belongs"],
+  ["label:wrong  note:", "labels and notes on runs"],
   ['"two words"', "a text with a space in it"],
 ];
 

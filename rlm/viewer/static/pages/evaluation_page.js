@@ -1,5 +1,6 @@
 // An evaluation: scores by suite and length, and its samples as a table. A row opens the run of a sample.
 
+import { calibrationChart } from "../components/calibration_chart.js";
 import { ENDINGS } from "../components/badge.js";
 import { h } from "../lib/dom.js";
 import { count, dollars, length, plural, seconds, short } from "../lib/format.js";
@@ -69,15 +70,17 @@ function groupTable(groups, most) {
 export class EvaluationPage extends TablePage {
   title = "Evaluation";
 
+  // `id` is the name of a log; without it, the page is of the log that the server was started with.
   constructor(common) {
+    const { id } = common;
     super(common, {
       columns: COLUMNS,
       first: "sample",
       tie: (a, b) => a.at - b.at,
-      load: (source) => source.evaluation(),
+      load: (source) => source.evaluation(id),
       row: sampleRow,
       key: (row) => row.at,
-      place: "#/eval",
+      place: id ? `#/eval/${encodeURIComponent(id)}` : "#/eval",
       rowClass: "sample-row",
       label: "Samples",
       hint: "Search, or score<1, length:64k, ending:failed, cost>0.01…",
@@ -129,6 +132,7 @@ export class EvaluationPage extends TablePage {
       h("h1", {}, line(name, 80)),
       h("p", { class: "muted" }, line(parts.filter(Boolean).join(" · "), 200)),
       groups.length ? h("div", { class: "suite-scroll" }, groupTable(groups, most)) : "",
+      calibrationChart(this.all) ?? "",
     );
   }
 

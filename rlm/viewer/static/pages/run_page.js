@@ -130,12 +130,16 @@ export class RunPage {
 
   #head() {
     const { run } = this.model;
+    const from = this.model.summary.beginning.task?.batch;
+    const batch = typeof from === "string" ? from : from?.head;
     const about = [
       h("code", { class: "id" }, run.id),
       run.model && line(run.model, 60),
       clock(run.started),
       seconds(run.duration),
       run.task && h("span", { class: "path" }, line(run.task, 80)),
+      batch &&
+        h("a", { href: `#/?q=${encodeURIComponent(`batch:"${batch.replaceAll('"', "")}"`)}` }, "batch ", line(batch.split("/").pop(), 40)),
       run.resumed_from &&
         h("a", { href: `#/run/${run.resumed_from}` }, "resumed from ", h("code", {}, line(run.resumed_from, 20))),
       run.parent && h("a", { href: `#/run/${run.parent}` }, "child of ", h("code", {}, line(run.parent, 20))),

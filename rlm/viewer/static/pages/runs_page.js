@@ -1,9 +1,10 @@
 // The list of runs: search, filters, sorting, and the choice of two runs to compare.
 
 import { ENDINGS } from "../components/badge.js";
-import { CHOICES } from "../components/filter_menus.js";
+import { CHOICES, groupMenu } from "../components/filter_menus.js";
 import { h } from "../lib/dom.js";
 import { count, plural } from "../lib/format.js";
+import { dayOf } from "../lib/run_groups.js";
 import { words } from "../lib/search_query.js";
 import { runRow } from "../components/run_row.js";
 import { TablePage } from "./table_page.js";
@@ -54,7 +55,7 @@ export class RunsPage extends TablePage {
   }
 
   take({ runs, skipped }) {
-    this.all = runs;
+    this.all = runs.map((run) => ({ ...run, day: dayOf(run), label: (run.labels ?? []).join(", ") }));
     this.skipped = skipped;
   }
 
@@ -134,6 +135,10 @@ export class RunsPage extends TablePage {
         select.value = String(Math.max(0, at));
         select.classList.toggle("set", at > 0);
         return select;
+      }),
+      groupMenu("", (by) => {
+        const query = this.input.value ? `?q=${encodeURIComponent(this.input.value)}` : "";
+        this.go(`#/groups/${by}${query}`);
       }),
     );
   }

@@ -63,10 +63,9 @@ export class TablePage {
   }
 
   async refresh() {
-    const data = await this.load();
-    const text = JSON.stringify(data);
-    if (text === this.before) return;
-    this.before = text;
+    const data = await this.load(); // the same object as before if nothing has changed
+    if (data === this.before) return;
+    this.before = data;
     this.take(data);
     this.show(false);
   }
@@ -77,26 +76,37 @@ export class TablePage {
 
   show(typed) {
     const { among, list } = this;
-    const { matches, problems } = search(among, this.input.value);
+    const { matches: found, problems } = search(among, this.input.value);
+    const matches = this.rowsOf(found);
     const by = this.columns[this.sort]?.[1] ?? this.columns[this.first][1];
     const sign = this.down ? -1 : 1;
     matches.sort((a, b) => (by ? sign * compare(by(a), by(b)) : 0) || this.tie(a, b));
     const selected = list.items[list.selected];
     list.set(matches);
-    if (selected) {
+    if (selected && list.selected >= 0) {
       const at = matches.findIndex((row) => list.key(row) === list.key(selected));
       list.select(Math.max(0, at), { scroll: false });
     }
     if (typed) list.element.scrollTop = 0;
     this.chips.replaceChildren(...this.chipList(among).filter(Boolean));
     this.#head();
-    this.total.replaceChildren(...this.totals(matches.length, among.length));
+    this.total.replaceChildren(...this.totals(found.length, among.length));
     list.element.classList.toggle("empty", !matches.length);
     list.element.dataset.empty = problems.length ? problems.join("\n") : this.empty(among.length);
     if (typed) {
-      const parameters = this.parameters();
-      history.replaceState(null, "", `${this.place}${parameters.size ? `?${parameters}` : ""}`);
+      history.replaceState(null, "", this.permalink);
     }
+  }
+
+  // The rows of the table, from the rows that match the search.
+  rowsOf(matches) {
+    return matches;
+  }
+
+  // The address of the page as it is: with its search and its order.
+  get permalink() {
+    const parameters = this.parameters();
+    return `${this.place}${parameters.size ? `?${parameters}` : ""}`;
   }
 
   // The state that is part of the address.

@@ -57,7 +57,7 @@ def test_it_prints_its_address_and_ends_quietly(environment: dict[str, str], hos
     assert "Traceback" not in said
     assert said.splitlines()[-1] == "Ctrl-C ends it."
     assert ("Warning: 0.0.0.0 can be reached from other machines" in said) == (host == "0.0.0.0")
-    assert (path == "/") == (host == "127.0.0.1")
+    assert len(path) > 32
 
 
 def test_a_run_becomes_a_file(environment: dict[str, str], tmp_path: Path) -> None:
