@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import RlmError
-from ..paths import home as default_home
+from ..files import home as default_home
 from ..redaction import Redactor
 
 MAX_CHARS = 10_000

@@ -30,8 +30,8 @@ class RunCache:
 
     def state(self) -> tuple[Any, ...]:
         """Return a value that changes when a run does, or its writer ends."""
-        from ..traces.default_writer import flush_writers
         from ..traces.paths import databases, traces_folder, writer_is_alive
+        from ..traces.writer import flush_writers
 
         flush_writers(self._home)
         files = []
