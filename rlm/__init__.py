@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from .interpreter import SandboxInterpreter
     from .predict import Predict, SandboxSettings
     from .predict import Predict as RLM
+    from .reading import MapPlan
     from .results import Evidence, Extracted, Failed, FailureCause, Submitted
     from .run import Run
     from .runner import arun_task, run_task
     from .settings import configure
+    from .shapes import describe
     from .signatures import Signature
     from .tasks import load as load_task
 
@@ -31,6 +33,7 @@ __all__ = [
     "Failed",
     "FailureCause",
     "FallbackTrigger",
+    "MapPlan",
     "OutlinesAdapter",
     "Predict",
     "Run",
@@ -42,6 +45,7 @@ __all__ = [
     "__version__",
     "arun_task",
     "configure",
+    "describe",
     "evaluate",
     "load_task",
     "open_batch",
@@ -59,6 +63,7 @@ _MODULES = {
     "Failed": "results",
     "FailureCause": "results",
     "FallbackTrigger": "budgets",
+    "MapPlan": "reading",
     "OutlinesAdapter": "adapters",
     "Predict": "predict",
     "Run": "run",
@@ -69,6 +74,7 @@ _MODULES = {
     "TwoStepAdapter": "adapters",
     "arun_task": "runner",
     "configure": "settings",
+    "describe": "shapes",
     "evaluate": "evals.run",
     "load_task": "tasks:load",
     "open_batch": "batch.run",
@@ -85,7 +91,9 @@ _PACKAGES = (
     "feedback",
     "models",
     "plans",
+    "reading",
     "settings",
+    "shapes",
     "telemetry",
     "traces",
 )

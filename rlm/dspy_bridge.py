@@ -322,6 +322,20 @@ _priced: dict[tuple[str, ...], bool] = {}
 _price_lock = threading.Lock()
 
 
+async def token_prices(model: str) -> tuple[float, float] | None:
+    """Return the prices in US dollars of a token that a model reads and of one that it writes; None if not known."""
+    provider, _, name = model.partition("/")
+    info = await asyncio.to_thread(_model_info, provider, name)
+    prices = (info.get("input_cost_per_token"), info.get("output_cost_per_token"))
+    return None if None in prices else prices  # type: ignore[return-value]
+
+
+def _model_info(provider: str, name: str) -> Mapping[str, Any]:
+    from dspy.clients.model_metadata import model_info
+
+    return model_info(provider, name) or {}
+
+
 async def is_priced(provider: str, *names: str) -> bool:
     """Return whether dspy's price list has a model of one of these names. The list is long: look each up once."""
     known = _priced.get((provider, *names))

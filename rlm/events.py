@@ -4,8 +4,9 @@ In the order of a run: `RunStarted`; for each iteration `IterationStarted`, `Mod
 `ModelFailed`), `CellStarted`, `CallStarted` and `CallEnded` for each host call, `CellEnded`, `VariablesChanged`,
 `HistoryAppended`, `BudgetUsed`; then, where a limit was reached, `TriggerFired`, and for each attempt `ModelAsked`,
 `ModelAnswered` and `ExtractionAttempted`; `TiersUsed`, where there were typed questions; `RunEnded`. In between:
-`ModelWaiting` for each wait for a provider, `ConversationCompacted`, `ReplayDiffered`, `RunInterrupted`. A child run
-has events of its own, under its own run id.
+`ModelWaiting` for each wait for a provider, `ConversationCompacted`, `ReplayDiffered`, `RunInterrupted`; `ModeChosen`
+before the first iteration of a run with a mode; `MapStarted` and `ItemsAnswered` for each `llm_map`. A child run has
+events of its own, under its own run id.
 
 A run with plans emits `PlansCompared`, `PlanSelected`, `PlanRejected`, `PlanEscalated`, `OperatorAwaited`,
 `EscalationAnswered` and `PlanAnswered`; the runs of its plans are its children.
@@ -172,6 +173,26 @@ class RunInterrupted(BaseEvent):
     kind = "run_interrupted"
 
 
+@dataclass(frozen=True, slots=True)
+class ModeChosen(BaseEvent):
+    """The mode of a run was decided, which was to be `auto`, `direct` or `map`."""
+
+    kind = "mode_chosen"
+
+    mode: str
+    """`repl`, `direct` or `map`."""
+
+    why: str
+    wanted: str
+    """The mode that the run was to have."""
+
+    asked: bool = field(default=False, metadata=_OPTIONAL)
+    """Whether the main model was asked."""
+
+    plan: Mapping[str, Any] | None = field(default=None, metadata=_OPTIONAL)
+    """The plan of the map."""
+
+
 # The iterations -----------------------------------------------------------------------------------------------------
 
 
@@ -251,7 +272,7 @@ class ModelAnswered(BaseEvent):
     cost_usd: float | None = None
     cached: bool = field(default=False, metadata=_OPTIONAL)
     past: bool = field(default=False, metadata=_OPTIONAL)
-    """Whether the answer comes from the record of an earlier run: no model was asked."""
+    """Whether no model was asked: the answer is on record, or is the first cell of a mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +352,47 @@ class CallEnded(BaseEvent):
     error: str | None
     answer: str | None
     """The answer as JSON text."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapStarted(BaseEvent):
+    """A map over items is about to ask its questions."""
+
+    kind = "map_started"
+
+    call: int | None
+    """The host call that it is a part of."""
+
+    digest: str
+    """Identifies the items and the question, also in a run that resumes this one."""
+
+    question: str
+    items: int
+    """How many items have to be asked about: those with an answer on record are left out."""
+
+    model_calls: int
+    tokens: int
+    """About how many tokens that takes."""
+
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsAnswered(BaseEvent):
+    """Items of a map have their answers, or have failed. Each item is answered once."""
+
+    kind = "items_answered"
+
+    call: int | None
+    digest: str
+    answers: Mapping[str, Any]
+    """The answers by index."""
+
+    errors: Mapping[str, str] = field(default_factory=dict, metadata=_OPTIONAL)
+    """Why items failed, by index."""
+
+    done: int = 0
+    total: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -631,6 +693,7 @@ Event: TypeAlias = (
     RunStarted
     | RunEnded
     | RunInterrupted
+    | ModeChosen
     | IterationStarted
     | ModelAsked
     | ModelWaiting
@@ -640,6 +703,8 @@ Event: TypeAlias = (
     | CellEnded
     | CallStarted
     | CallEnded
+    | MapStarted
+    | ItemsAnswered
     | VariablesChanged
     | HistoryAppended
     | BudgetUsed

@@ -27,6 +27,7 @@ from .extraction.confidence import Scorer, score
 from .json_values import jsonable
 from .models.client import Answer, ModelError
 from .models.profile import profile_of
+from .reading import MODES, MapPlan, Mode
 from .repl.config import RunConfig
 from .repl.conversation import Conversation
 from .repl.llm import next_reply
@@ -114,6 +115,8 @@ class Predict(dspy.Module):  # type: ignore[misc]
         confidence: What scores answers: a function, or the path of a calibrator (`rlm eval calibrate`).
         accept_at: `{"error": 0.1}` makes answers below a calibrator's threshold `Failed`.
         adapter: The dspy adapter of steps, typed questions and the extraction. By default dspy's.
+        mode: How the inputs are read: by code (`repl`), whole (`direct`), item by item (`map`), or as `auto` decides.
+        map: The plan of a map: `rlm.MapPlan(...)`. Without it, the main model is asked for one.
         plans: Try several ways: a number of plans, a list of them, or `rlm.plans.PlanSettings(...)`.
         sandbox: How code is confined: `rlm.SandboxSettings(...)`. Its fields are also taken one by one:
             `limits`, `isolation`, `policy`, `pool`.
@@ -139,6 +142,8 @@ class Predict(dspy.Module):  # type: ignore[misc]
         confidence: Scorer | str | Path = score,
         accept_at: Mapping[str, float] | None = None,
         adapter: Any = None,
+        mode: Mode = "repl",
+        map: MapPlan | None = None,
         plans: PlanSettings | int | Sequence[Plan | str] | None = None,
         sandbox: SandboxSettings | None = None,
         limits: sandbox.Limits | None = None,
@@ -177,6 +182,8 @@ class Predict(dspy.Module):  # type: ignore[misc]
             "checks": (checks,) if isinstance(checks, str) else tuple(checks),
             "scorer": scorer_of(confidence, accept_at),
             "pool": settings.pool,
+            "mode": _mode(mode, map),
+            "map": None if map is None else map.for_signature(self.signature),
         }
         self._adapter = adapter
         self._plans = None if plans is None else _plan_settings(plans)
@@ -365,6 +372,12 @@ def _trigger(trigger: FallbackTrigger | None, **short: int | None) -> FallbackTr
     if trigger is not None and limits:
         raise ValueError(f"give {' and '.join(limits)} in the trigger: FallbackTrigger({next(iter(limits))}=...)")
     return trigger or FallbackTrigger(**limits)
+
+
+def _mode(mode: str, plan: MapPlan | None) -> str:
+    if mode not in MODES:
+        raise ValueError(f"mode={mode!r}: choose {', '.join(MODES)}")
+    return "map" if plan is not None and mode == "repl" else mode
 
 
 def _plan_settings(plans: Any) -> PlanSettings:

@@ -77,6 +77,8 @@ def _make_loop(task: Task, observe: Observer, past: RecordedRun | None, make: Ma
         adapter=_adapter(task, extraction, make),
         observe=observe,
         task=task.source,
+        mode=task.mode,
+        map=task.map,
         guidance=task.guidance,
     )
     if task.plans is None:

@@ -12,6 +12,7 @@ import click
 if TYPE_CHECKING:
     from ..tasks import Overrides
 
+MODES = ("repl", "auto", "direct", "map")  # `rlm.reading.MODES`, which would have to be imported for `rlm --help`
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -77,6 +78,11 @@ def task_options(function: F) -> F:
     """Add the task file, and the options that replace parts of it."""
     function = change_options(function)
     function = click.option(
+        "--mode",
+        type=click.Choice(MODES),
+        help="How the inputs are read: by code (repl), whole (direct), item by item (map), or as is decided (auto).",
+    )(function)
+    function = click.option(
         "-i",
         "--input",
         "inputs",
@@ -130,6 +136,7 @@ def overrides(options: Mapping[str, Any]) -> Overrides:
         inputs=options.get("inputs") or {},
         models={role: options[name] for name, role, _ in _MODELS if options.get(name)},
         budget={name: options[name] for name, _, _ in _BUDGET if options.get(name) is not None},
+        mode=options.get("mode"),
     )
 
 

@@ -64,7 +64,9 @@ def recorded_task(run: RunRecord, options: Mapping[str, Any]) -> Task:
     from ..tasks import Recorded, load
 
     source = _source(run)
-    recorded = Recorded(source["text"], run.inputs(), source.get("models") or {}, source.get("budget") or {})
+    recorded = Recorded(
+        source["text"], run.inputs(), source.get("models") or {}, source.get("budget") or {}, source.get("mode")
+    )
     path = source["path"]
     try:
         with open(path, encoding="utf-8-sig") as file:

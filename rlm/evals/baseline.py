@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from importlib.resources import files
-from string import Template
 from typing import TYPE_CHECKING, Any
 
 from ..budgets import Ledger
@@ -17,6 +14,7 @@ from ..events import Emitter, Observer, RunEnded, RunInterrupted, TiersUsed, ign
 from ..extraction.errors import MaxRetriesExceeded
 from ..extraction.retry import ExtractionOrchestrator, Reply
 from ..models.client import ModelError
+from ..reading.direct import direct_prompt
 from ..repl import event_data
 from ..repl.config import RunConfig
 from ..repl.llm import RunModels, exclude_waiting
@@ -60,18 +58,6 @@ async def run_direct(task: Task, make: Callable[..., Any], *, observe: Observer 
     return result
 
 
-def prompt_for(signature: Signature, inputs: Mapping[str, Any]) -> str:
-    """Return the prompt with each input under a heading of its own, texts as they are."""
-    sections = [f"### {name}\n\n{_text(value)}" for name, value in inputs.items()]
-    template = Template(files(__package__).joinpath("prompts", "direct.txt").read_text(encoding="utf-8"))
-    return template.substitute(
-        task=signature.instructions,
-        inputs="\n\n".join(sections),
-        output_fields=signature.field_list(),
-        output_schema=json.dumps(signature.output_schema(), ensure_ascii=False),
-    )
-
-
 async def _answer(
     signature: Signature, inputs: Mapping[str, Any], asker: RunModels, emit: Emitter
 ) -> Submitted[Any] | Failed:
@@ -92,13 +78,9 @@ async def _answer(
     try:
         await ExtractionOrchestrator(schema, callback=check).extract(
             agent,
-            prompt_for(signature, inputs),
+            direct_prompt(signature, inputs),
             on_attempt=lambda made, text: emit(event_data.extraction_attempted(emit.run_id, made, text)),
         )
     except MaxRetriesExceeded as error:
         return Failed(f"no usable answer in {error.attempts} attempts", error.best_invalid)
     return Submitted(accepted[0], 0, 0)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -12,6 +12,7 @@ from ..budgets import FallbackTrigger, Ledger
 from ..events import Observer, ignore
 from ..extraction.confidence import Scorer, score
 from ..models.client import Answer
+from ..reading import MapPlan, Mode
 from ..results import ExecutionResult
 from ..signatures import Signature
 from .tools import RESERVED, refuse_tools
@@ -53,6 +54,12 @@ class RunConfig:
     task: Mapping[str, Any] | None = None
     """Where the run comes from, for its trace: the task file, for example."""
 
+    mode: Mode = "repl"
+    """Who writes the first cell: the main model, or `rlm.reading`."""
+
+    map: MapPlan | None = None
+    """The plan of a map; without one, the main model is asked for it."""
+
     guidance: str | None = None
     """How to go about the task, in words, where that was decided before the run: see `rlm.plans`."""
 
@@ -62,6 +69,8 @@ class RunConfig:
     def check_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the inputs as plain values. Raise `InvalidInputs` or `ValueError` before anything is started."""
         self.signature.refuse_names(RESERVED)
+        if self.map is not None:
+            self.map.for_signature(self.signature)
         refuse_tools(self.tools, self.signature)
         return self.signature.plain_inputs(inputs)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..adapters.call_log import TierMetrics
 from ..adapters.registry import profile_of_adapter
 from ..budgets import BudgetExceeded, Ledger, Timeout
+from ..dspy_bridge import token_prices
 from ..events import Emitter, ModelAnswered, ModelAsked, ModelFailed, ModelWaiting
 from ..extraction.prompt import extraction_schema
 from ..extraction.retry import Reply
@@ -124,9 +125,7 @@ class RunModels:
     async def main(self, conversation: Conversation, iteration: int, settings: Mapping[str, Any]) -> Answer:
         """Ask for the main model's next reply. Raises `OutOfTime` when the run's time is over first."""
         if self.past is not None and iteration <= len(self.past.iterations):
-            reply = self.past.iterations[iteration - 1].reply
-            self.emit(ModelAnswered(self.emit.run_id, next(self._numbers), iteration, reply, "main", past=True))
-            return Answer(reply)
+            return self.give(self.past.iterations[iteration - 1].reply, iteration)
         edition, count = self._told
         kept = count if edition == conversation.edition else 0
         self._told = (conversation.edition, len(conversation.turns))
@@ -149,6 +148,18 @@ class RunModels:
 
         about = {"role": "main", "iteration": iteration, "retained": kept, "system": conversation.system}
         return await self.asked(reply_of(), self.main_model, turns[kept:], **about)
+
+    async def sub_prices(self) -> tuple[float, float] | None:
+        """Return the prices of a token that the sub model reads and writes; None where they are not known."""
+        profile = profile_of(self.sub_model)
+        if profile.local is not None or profile.engine is not None or self.ledger.remaining().cost_usd is None:
+            return None  # free, or nobody limits what it costs
+        return await token_prices(str(self.sub_model.model))
+
+    def give(self, reply: str, iteration: int) -> Answer:
+        """Return a reply that no model was asked for, in the place of the main model's."""
+        self.emit(ModelAnswered(self.emit.run_id, next(self._numbers), iteration, reply, "main", past=True))
+        return Answer(reply)
 
     async def sub(self, prompt: str, *, main: bool = False, iteration: int = 0) -> Answer:
         """Answer a question of the code, by the sub model or by the main one."""

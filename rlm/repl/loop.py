@@ -42,6 +42,7 @@ from .hints.grounding import Grounding
 from .hints.rules import CellFacts, hints_for
 from .host_calls import CallLog, current_call
 from .llm import OutOfTime, RunModels
+from .opening import first_cell
 from .output_checks import output_check
 from .profiles import Observation, profile_for
 from .provenance import ModelAnswers, with_evidence
@@ -87,6 +88,8 @@ class RunLoop:
             iterations=lambda: len(self.history),
             check=output_check(config) if config.checks else None,
             grounding=self.grounding,
+            inputs=self.inputs if config.mode != "repl" else None,
+            map_answers=past.map_answers if past is not None else {},
         )
         functions = self.tools.functions(config.tools)
         self.calls = CallLog(self.emit, REPEATABLE)
@@ -178,6 +181,10 @@ class RunLoop:
         self.emit(event_data.budget_used(self.id, self.ledger, len(self.history)))
 
     async def _ask(self, number: int) -> Answer:
+        if number == 1 and not self.recorded:
+            cell = await first_cell(self.config, self.inputs, self.models)
+            if cell is not None:
+                return self.models.give(cell, number)
         settings = self.profile.reply_settings(list(self.history[-2:]), self.grounding.unread, self.suggestion)
         try:
             return await self.models.main(self.conversation, number, settings)
@@ -240,6 +247,7 @@ class RunLoop:
         if self.ledger.depth + 1 > self.config.depth:
             raise DepthExceeded(f"child runs may nest {self.config.depth} deep")
         config = replace(self.config, signature=child, checks=(), main_call=None, task=None, guidance=None, sealed={})
+        config = replace(config, mode="repl", map=None)
         config.check_inputs(inputs)
         self.ledger.reserve_call()  # it asks models on behalf of a cell, as any call does
         result = await RunLoop(config, inputs, ledger=self.ledger.child(is_call=True), parent=self.id).run()

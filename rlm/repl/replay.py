@@ -44,6 +44,9 @@ class RecordedRun:
     answered: Mapping[str, int] = field(default_factory=dict)
     """How often each model has answered in a run with plans, its plans and the runs before it included."""
 
+    map_answers: Mapping[str, Mapping[int, Any]] = field(default_factory=dict)
+    """The answers of maps that have not ended, by digest and index."""
+
     def until(self, iterations: int) -> RecordedRun:
         """Return the first iterations only. What the others used stays spent."""
         return replace(self, iterations=self.iterations[:iterations])

@@ -7,7 +7,7 @@ import inspect
 import json
 import keyword
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
@@ -17,11 +17,15 @@ from sandbox.tagged import type_names, untagged
 
 from .. import json_schema
 from ..budgets import Ledger
+from ..events import ItemsAnswered, MapStarted
 from ..extraction.feedback import REJECTED, read_value, refusal
 from ..extraction.schema import Schema
+from ..models.profile import profile_of
+from ..reading.direct import direct_prompt
+from ..reading.items import MAX_PACKED, Items
 from ..signatures import InvalidOutputs, Signature, SignatureError
 from .hints.grounding import Grounding
-from .host_calls import plain
+from .host_calls import current_call, plain
 from .llm import RunModels
 from .output_checks import Check, coerce
 
@@ -35,7 +39,9 @@ RESERVED = frozenset(
             "llm_query",
             "llm_batch",
             "llm_query_batched",
+            "llm_map",
             "llm_errors",
+            "ask_for_outputs",
             "rlm_query",
             "validate_json",
             "budget",
@@ -47,6 +53,9 @@ REPEATABLE = ("SUBMIT", "validate_json")
 """Functions without an effect outside of the run: replayed cells call them again."""
 
 _PARALLEL = 16
+_SHORT_INPUT = 2_000
+"""Longer inputs are left out of a question about what was found in them."""
+
 _MAX_TYPE_CHARS, _MAX_TYPE_NAME, _MAX_TYPE_PARTS = 50_000, 1_000, 60_000
 
 ChildRun = Callable[[str, dict[str, Any]], Any]
@@ -75,6 +84,12 @@ class ReplTools:
     grounding: Grounding = field(default_factory=lambda: Grounding(frozenset()))
     """What speaks against values that are submitted now."""
 
+    inputs: Mapping[str, Any] | None = None
+    """The inputs, for `ask_for_outputs`; None in a run without a mode."""
+
+    map_answers: Mapping[str, Mapping[int, Any]] = field(default_factory=dict)
+    """The answers that an earlier run has on record of maps that were cut off, by digest."""
+
     submitted: BaseModel | None = None
     rejected: Any = None
     """The last values that did not fit, for `partial_outputs`."""
@@ -92,12 +107,15 @@ class ReplTools:
             "llm_query": plain(self.llm_query),
             "llm_batch": plain(self.llm_batch),
             "llm_query_batched": plain(self.llm_batch, "llm_query_batched"),
+            "llm_map": plain(self.llm_map),
             "llm_errors": plain(self.llm_errors),
             "validate_json": sandbox.with_types(plain(self.validate_json)),
             "budget": plain(self.budget),
         }
         if self.child_run is not None:
             tools["rlm_query"] = plain(self.rlm_query)
+        if self.inputs is not None:
+            tools["ask_for_outputs"] = plain(self.ask_for_outputs)
         return {**tools, **{name: plain(function, name) for name, function in own.items()}}
 
     async def submit(self, /, *args: Any, **outputs: Any) -> None:
@@ -169,8 +187,55 @@ class ReplTools:
         self._errors = errors
         return answers
 
+    async def llm_map(
+        self, items: list[Any], question: str, type: Any = None, max_parallel: int = _PARALLEL
+    ) -> list[Any]:
+        """Ask one question about each of many items; answers in order, None where one failed (llm_errors() says why).
+
+        `type` as in llm_query: llm_map(lines, "What is it about?", type=["war", "trade"]). Short items share a call.
+        """
+        wanted = wanted_type(type)
+        if not isinstance(items, list):
+            raise TypeError("llm_map(items, question): a list of items")
+        _check_question(question)
+        emit, call, model = self.models.emit, current_call.get(), self.models.sub_model
+        texts = [item if isinstance(item, str) else repr(item) for item in items]
+        asked = Items(texts, question, wanted, most=1 if profile_of(model).constrains else MAX_PACKED)
+        asked = replace(asked, known=self.map_answers.get(asked.digest, {}))
+        estimate = asked.estimate(await self.models.sub_prices())
+        estimate.check(self.ledger.remaining())
+        digest, done = asked.digest, 0
+        used = (estimate.items, estimate.calls, estimate.tokens_in + estimate.tokens_out, estimate.cost_usd)
+        emit(MapStarted(emit.run_id, call, digest, question, *used))
+
+        def report(answers: Mapping[int, Any], errors: Mapping[int, str]) -> None:
+            nonlocal done
+            done += len(answers) + len(errors)
+            found = {str(index): answer for index, answer in answers.items()}
+            failed = {str(index): message for index, message in errors.items()}
+            emit(ItemsAnswered(emit.run_id, call, digest, found, failed, done, len(texts)))
+
+        async def ask(prompt: str, kind: Any) -> Any:
+            self.ledger.reserve_call()
+            return await self._ask(prompt, None, None, kind)
+
+        if asked.known:
+            report(asked.known, {})
+        answers, self._errors = await asked.ask(ask, report, int(max_parallel))
+        return answers
+
+    async def ask_for_outputs(self, found: str | None = None) -> dict[str, Any]:
+        """Ask the main model for the outputs, with the inputs whole in its prompt, or with what was found in them."""
+        assert self.inputs is not None
+        inputs = self.inputs if found is None else {**_short(self.inputs), "found": found}
+        prompt = direct_prompt(self.signature, inputs)
+        schema = self.signature.output_schema()
+        outputs = await self.models.typed(prompt, schema, main=True, iteration=self.iterations() + 1)
+        self.grounding.unread = frozenset()  # the model has read them, if no code has
+        return to_jsonable_python(outputs)  # type: ignore[no-any-return]
+
     def llm_errors(self) -> dict[str, str]:
-        """Why calls of the last llm_batch failed, by their index."""
+        """Why calls of the last llm_batch or llm_map failed, by their index."""
         return {str(index): message for index, message in sorted((self._errors or {}).items())}
 
     async def rlm_query(self, signature: str = "", /, **inputs: Any) -> dict[str, Any]:
@@ -221,6 +286,10 @@ class ReplTools:
         except InvalidOutputs as error:
             return refusal(values, self.schema, error.problems, subject=what, why=REJECTED)
         return None
+
+
+def _short(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in inputs.items() if len(str(value)) <= _SHORT_INPUT}
 
 
 def tool_problem(name: str, inputs: Collection[str]) -> str | None:

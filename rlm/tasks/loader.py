@@ -12,6 +12,7 @@ from typing import Any
 from sandbox import Limits
 
 from ..budgets import FallbackTrigger
+from ..reading import Mode
 from ..signatures import Signature, SignatureError
 from . import references
 from .errors import TaskError, TaskProblem
@@ -40,6 +41,9 @@ class Overrides:
     budget: Mapping[str, Any] = field(default_factory=dict)
     """Fields of `FallbackTrigger`."""
 
+    mode: Mode | None = None
+    """Who writes the first cell."""
+
 
 @dataclass(frozen=True)
 class Recorded:
@@ -51,6 +55,7 @@ class Recorded:
 
     models: Mapping[str, str] = field(default_factory=dict)
     budget: Mapping[str, Any] = field(default_factory=dict)
+    mode: Mode | None = None
     """Changes of the command line at that time."""
 
 
@@ -69,7 +74,8 @@ def load(
     overrides = overrides or Overrides()
     if recorded is not None:
         models, budget = {**recorded.models, **overrides.models}, {**recorded.budget, **overrides.budget}
-        overrides = dataclasses.replace(overrides, models=models, budget=budget)
+        mode = overrides.mode or recorded.mode
+        overrides = dataclasses.replace(overrides, models=models, budget=budget, mode=mode)
     loader = _Loader(Path(path), overrides, read_stdin, recorded)
     task = loader.load()
     if task is None or loader.problems:
@@ -114,6 +120,7 @@ class _Loader:
         self.problems += problems
         if signature is None or models is None or trigger is None:
             return None
+        self._map(file, signature)
         limits = file.sandbox.model_dump(exclude={"isolation", "policy"})
         return Task(
             signature=signature,
@@ -128,6 +135,8 @@ class _Loader:
             depth=file.depth,
             scorer=scorer,
             adapter=adapter,
+            mode=self.overrides.mode or file.mode or ("repl" if file.map is None else "map"),
+            map=file.map,
             plans=plans,
             warnings=tuple(self.warnings),
             path=self.path.absolute(),
@@ -136,6 +145,7 @@ class _Loader:
                 "text": self.document.text,
                 "models": dict(self.overrides.models),
                 "budget": dict(self.overrides.budget),
+                **({} if self.overrides.mode is None else {"mode": self.overrides.mode}),
             },
         )
 
@@ -192,6 +202,14 @@ class _Loader:
                 self.document.problem(f"{'.'.join(path)}: {one}", place) if one.where == str(shown) else one
                 for one in error.problems
             ]
+
+    def _map(self, file: TaskFile, signature: Signature) -> None:
+        if file.map is None:
+            return
+        try:
+            file.map.for_signature(signature)
+        except ValueError as error:
+            self.problems.append(self.document.problem(str(error), self.document.key_place(("map",))))
 
     def _trigger(self, file: BudgetFile) -> FallbackTrigger | None:
         presets = {None: FallbackTrigger, "strict": FallbackTrigger.strict, "lenient": FallbackTrigger.lenient}

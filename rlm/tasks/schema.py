@@ -28,6 +28,7 @@ from sandbox import Limits
 from ..budgets import FallbackTrigger
 from ..plans.plan import MAX_APPROACH_CHARS, Scores, Weights
 from ..plans.settings import DEFAULT_COUNT, Judge, Operator
+from ..reading import MapPlan, Mode
 from ..units import Duration, Size
 
 
@@ -479,6 +480,14 @@ class TaskFile(Section):
     )
     confidence: ConfidenceFile | None = Field(
         None, description="A calibrator of extracted answers, and which of them to accept. See docs/confidence.md."
+    )
+    mode: Mode | None = Field(
+        None,
+        description="Who writes the first cell: `repl` the main model (the default), `direct` and `map` the engine; "
+        "`auto` decides. See docs/reading.md.",
+    )
+    map: Annotated[MapPlan, FromMapping()] | None = Field(
+        None, description="The plan of a map: without it, the main model is asked for one. Implies `mode: map`."
     )
     plans: PlansFile | None = Field(
         None, description="Several plans for the task: compared, tried in order and judged. See docs/plans.md."

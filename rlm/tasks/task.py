@@ -12,6 +12,7 @@ from sandbox import Limits
 
 from ..budgets import FallbackTrigger
 from ..plans.plan import Plan
+from ..reading import MapPlan, Mode
 from ..signatures import Signature
 from . import references
 from .errors import TaskProblem
@@ -44,6 +45,10 @@ class Task:
     adapter: AdapterSpec | None = None
     """The adapter of typed queries. None asks for JSON, and constrains local models to the type."""
 
+    mode: Mode = "repl"
+    """Who writes the first cell of a run: see `rlm.reading`."""
+
+    map: MapPlan | None = None
     plans: TaskPlans | None = None
     guidance: str | None = None
     """The approach of a plan, for a task that carries out one plan alone."""

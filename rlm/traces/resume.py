@@ -31,7 +31,16 @@ def recorded_run(run: RunRecord, iterations: int | None = None) -> RecordedRun:
         if not iteration.finished:
             break
     replies = _reply_counts(run) if run.beginning.get("loop_id") else {}
-    return RecordedRun(run.id, tuple(replayable), usage(run), replies)
+    return RecordedRun(run.id, tuple(replayable), usage(run), replies, _map_answers(run))
+
+
+def _map_answers(run: RunRecord) -> dict[str, dict[int, Any]]:
+    """Return the answers of items by the digest of their map: what a map that was cut off does not ask again."""
+    answers: dict[str, dict[int, Any]] = {}
+    for event in run.events(kinds=["items_answered"]):
+        found = {int(index): answer for index, answer in event.data["answers"].items()}
+        answers.setdefault(event.data["digest"], {}).update(found)
+    return answers
 
 
 def _first(run: RunRecord, whole: RecordedRun, iterations: int) -> RecordedRun:

@@ -10,6 +10,9 @@ from ...events import (
     Event,
     ExtractionAttempted,
     HistoryAppended,
+    ItemsAnswered,
+    MapStarted,
+    ModeChosen,
     ModelWaiting,
     RunEnded,
     RunStarted,
@@ -18,6 +21,7 @@ from ...events import (
 from ...tasks import Task
 from ..console import (
     clean,
+    count,
     duration,
     facts_of,
     inputs_text,
@@ -87,6 +91,13 @@ class LineView(View):
                 return iteration_text(state.iterations[-1])
             case ModelWaiting():
                 return f"waiting {duration(event.seconds)} for {event.model}: {event.reason}"
+            case ModeChosen():
+                return f"mode {event.mode}: {one_line(event.why, 160)}"
+            case MapStarted():
+                return map_text(event)
+            case ItemsAnswered() if event.done == event.total or event.done * 5 // event.total > state.fifths:
+                state.fifths = event.done * 5 // event.total
+                return f"items {event.done:,} of {event.total:,}"
             case TriggerFired():
                 return f"{state.reason}: extracting"
             case ExtractionAttempted():
@@ -102,6 +113,13 @@ class LineView(View):
             self.stream.flush()
         except OSError:  # the reader has gone; the run continues
             lead_nowhere(self.stream.fileno())
+
+
+def map_text(event: MapStarted) -> str:
+    """Return what a map is about to ask, and about what that takes."""
+    cost = "" if event.cost_usd is None else f", ${event.cost_usd:.4f}"
+    calls = f"{count(event.items, 'item')} in {count(event.model_calls, 'call')}, about {event.tokens:,} tokens{cost}"
+    return f"map     {one_line(event.question, 80)} {calls}"
 
 
 def iteration_text(iteration: Iteration) -> str:

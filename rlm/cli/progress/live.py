@@ -15,7 +15,15 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from ...events import CellEnded, Event, ExtractionAttempted, HistoryAppended, TriggerFired
+from ...events import (
+    CellEnded,
+    Event,
+    ExtractionAttempted,
+    HistoryAppended,
+    MapStarted,
+    ModeChosen,
+    TriggerFired,
+)
 from ...tasks import Task
 from ..console import (
     clean,
@@ -32,7 +40,7 @@ from ..console import (
 )
 from ..pages.plans import plan_lines
 from ..pages.tables import facts_table
-from .lines import View
+from .lines import View, map_text
 from .state import Call, Iteration, RunState
 
 _PHASES = {
@@ -100,6 +108,10 @@ class LiveView(View):
                 return iteration_line(self.state.iterations[-1], width)
             case HistoryAppended() if not self.state.in_cell:
                 return iteration_line(self.state.iterations[-1], width)
+            case ModeChosen():
+                return Text(f"· mode {event.mode}: {one_line(event.why, width - 20)}", "cyan")
+            case MapStarted():
+                return Text(f"· {one_line(map_text(event), width - 4)}", "cyan")
             case TriggerFired():
                 return Text(f"! {clean(self.state.reason)}: extracting", "yellow")
             case ExtractionAttempted() if self.state.attempts[-1][1]:
@@ -181,6 +193,8 @@ def _calls(state: RunState, shown: list[tuple[Any, Call]], width: int) -> list[R
         grid.add_column(no_wrap=True, style=style)
     for number, call in shown:
         name = f"{call.name}, {asked[number]:,} in flight" if asked[number] > 1 else call.name
+        if call.name == "llm_map" and state.items[1]:
+            name = f"{call.name}, {state.items[0]:,} of {state.items[1]:,} items"
         taken = duration(state.clock() - call.since)
         grid.add_row(f" ⇄ {clean(name)}", f"{taken:>6}", Text(one_line(call.preview, max(10, width - len(name) - 16))))
     if len(state.calls) > len(shown):

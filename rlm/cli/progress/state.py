@@ -17,7 +17,10 @@ from ...events import (
     Event,
     ExtractionAttempted,
     HistoryAppended,
+    ItemsAnswered,
     IterationStarted,
+    MapStarted,
+    ModeChosen,
     ModelAnswered,
     ModelAsked,
     ModelFailed,
@@ -116,6 +119,15 @@ class RunState:
     plan_run: str = ""
     """The run of the plan that is shown."""
 
+    mode: str = ""
+    """The mode that was decided, and why."""
+
+    items: tuple[int, int] = (0, 0)
+    """How many items of a map are answered, and of how many."""
+
+    fifths: int = 0
+    """The last part of a map that a view without a terminal has shown."""
+
     ended: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
@@ -194,6 +206,12 @@ class RunState:
                 self.iterations.append(Iteration(event.iteration, "", "\n".join(event.hints), False, 0.0))
             case CallStarted():
                 self.calls[event.id] = Call(event.name, event.preview, self.clock())
+            case ModeChosen():
+                self.mode = f"{event.mode}: {event.why}"
+            case MapStarted():
+                self.items, self.fifths = (0, event.items), 0
+            case ItemsAnswered():
+                self.items = (event.done, event.total)
             case CallEnded():
                 self.calls.pop(event.id, None)
                 self.records.append(CallRecord(event.name, event.seconds, event.error))

@@ -8,12 +8,12 @@ import dspy
 import pytest
 
 import rlm
-from rlm.evals.baseline import prompt_for
 from rlm.evals.sample import Sample
 from rlm.evals.scorers import score
 from rlm.evals.simulated import Oracle, oracle_lm
 from rlm.evals.suites import SUITES
 from rlm.models.client import ModelError, ask
+from rlm.reading.direct import direct_prompt
 from rlm.signatures import Signature
 
 SURE = Oracle(error=0.0, bad_code=0.0, wrong_code=0.0, window=1_000_000)
@@ -24,7 +24,7 @@ def signature(sample: Sample) -> Signature:
 
 
 async def direct(sample: Sample, settings: Oracle) -> float:
-    answer = await ask(oracle_lm(settings), [("user", prompt_for(signature(sample), sample.inputs))])
+    answer = await ask(oracle_lm(settings), [("user", direct_prompt(signature(sample), sample.inputs))])
     return score(sample, json.loads(answer.text)).total
 
 
@@ -89,9 +89,9 @@ async def test_it_knows_nothing_but_the_prompt() -> None:
     first, second = SUITES["needle"].generate(6, 8_000, 2)
     code = str(first.expected["answer"])
     changed = {"doc": first.inputs["doc"].replace(code, "777777")}
-    answer = await ask(oracle_lm(SURE), [("user", prompt_for(signature(first), changed))])
+    answer = await ask(oracle_lm(SURE), [("user", direct_prompt(signature(first), changed))])
     assert json.loads(answer.text) == {"answer": 777777}
-    answer = await ask(oracle_lm(SURE), [("user", prompt_for(signature(first), second.inputs))])
+    answer = await ask(oracle_lm(SURE), [("user", direct_prompt(signature(first), second.inputs))])
     assert json.loads(answer.text) == {"answer": 0}
 
 
@@ -118,7 +118,7 @@ async def test_a_misread_letter_fits_the_signature_and_has_wrong_values() -> Non
     """Wrong values in the right form: what scores nothing."""
     sure, wrong = SURE, Oracle(error=0.9, window=1_000_000)
     for sample in SUITES["extract"].generate(4, 4_000, 5):
-        prompt = prompt_for(signature(sample), sample.inputs)
+        prompt = direct_prompt(signature(sample), sample.inputs)
         right, misread = [json.loads((await ask(oracle_lm(one), [("user", prompt)])).text) for one in (sure, wrong)]
         signature(sample).check_outputs(misread)
         assert score(sample, right).total == 1.0
