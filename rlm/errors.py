@@ -26,6 +26,7 @@
     │   ├── PatchError            a JSON Patch does not apply to the value it was meant for
     │   ├── MaxRetriesExceeded    every attempt was refused; with everything that was tried
     │   └── TwoStepError          the second step of `TwoStepAdapter` failed; `tag` says how
+    │       └── TwoStepParseError because of what the extraction model answered: also dspy's `AdapterParseError`
     ├── NoPlans                   there is no plan to run
     ├── AlreadyAnswered           an operator has answered this escalation before
     ├── JsonLogError              a JSON log cannot be read or written
@@ -59,7 +60,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .adapters.two_step.errors import TwoStepError
+    from .adapters.two_step.errors import TwoStepError, TwoStepParseError
     from .batch.errors import (
         BatchError,
         BatchInUse,
@@ -151,6 +152,7 @@ __all__ = [
     "TelemetryMissing",
     "TooLittle",
     "TwoStepError",
+    "TwoStepParseError",
     "UnknownRun",
     "UnsupportedConstraint",
     "WeightsError",
@@ -203,6 +205,7 @@ _HOME = {
     "TelemetryMissing": "telemetry",
     "TooLittle": "calibration.select",
     "TwoStepError": "adapters.two_step.errors",
+    "TwoStepParseError": "adapters.two_step.errors",
     "UnknownRun": "traces.run",
     "UnsupportedConstraint": "models.local.errors",
     "WeightsError": "models.local.gguf.errors",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .call_log import ModelCall, TierMetrics, watch_calls
     from .outlines_adapter import OutlinesAdapter
-    from .two_step.adapter import TwoStep, TwoStepAdapter, TwoStepError
+    from .two_step.adapter import TwoStep, TwoStepAdapter, TwoStepError, TwoStepParseError
     from .typed_query import TypedAnswer, ask_typed
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "TwoStep",
     "TwoStepAdapter",
     "TwoStepError",
+    "TwoStepParseError",
     "TypedAnswer",
     "ask_typed",
     "watch_calls",
@@ -31,6 +32,7 @@ _MODULES = {
     "TwoStep": "two_step.adapter",
     "TwoStepAdapter": "two_step.adapter",
     "TwoStepError": "two_step.errors",
+    "TwoStepParseError": "two_step.errors",
     "TypedAnswer": "typed_query",
     "ask_typed": "typed_query",
     "watch_calls": "call_log",

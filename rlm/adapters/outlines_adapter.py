@@ -49,6 +49,7 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
         self,
         *,
         tiers: Sequence[int] | None = None,
+        use_json_adapter_fallback: bool = True,
         learn: bool = False,
         choices_as_json: bool = False,
         max_attempts: int = DEFAULT_ATTEMPTS,
@@ -56,7 +57,8 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
     ) -> None:
         """Create the adapter.
 
-        `tiers` are the tiers to use, in order; the default is all of them. `learn` begins with a lower tier where a
+        `tiers` are the tiers to use, in order; the default is all of them. `use_json_adapter_fallback=False`, as dspy's
+        `ChatAdapter` has it, uses the first one only. `learn` begins with a lower tier where a
         signature mostly fails on a model. A small local model begins with tier 3, unless `tiers` are given: constraints
         cost it little, and chat markers are often beyond it. Tiers 1 and 2 come after, for what has no constraint.
 
@@ -65,6 +67,8 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
         """
         if tiers is not None and (not tiers or list(tiers) != sorted(set(tiers)) or not set(tiers) <= {1, 2, 3}):
             raise ValueError(f"tiers are some of 1, 2 and 3, in this order, not {tiers!r}")
+        if tiers is None and not use_json_adapter_fallback:
+            tiers = (1,)
         super().__init__(use_json_adapter_fallback=False, **options)
         self.tiers = None if tiers is None else tuple(tiers)
         self.learn = learn
@@ -86,7 +90,7 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
 
     def parse(self, signature: Any, completion: str) -> Any:
         """Return the outputs in an answer with chat markers; one marker at least, also where fields are optional."""
-        if not any(name in signature.output_fields for name in _MARKER.findall(completion)):
+        if not any(name == "completed" or name in signature.output_fields for name in _MARKER.findall(completion)):
             raise parse_error(signature, completion, "none of the fields is in the answer")
         return super().parse(signature, completion)
 

@@ -6,6 +6,7 @@
     ├── PatchError               a JSON Patch does not apply to the value it was meant for
     ├── MaxRetriesExceeded       every attempt was refused; with everything that was tried
     └── TwoStepError             the second step of `rlm.adapters.TwoStepAdapter` failed; its tag says how
+        └── TwoStepParseError    because of what the extraction model answered
 
 What is wrong with a value is no exception, but a list of `Problem`.
 """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .config import RunConfig
 import datetime
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pydantic_core import to_jsonable_python
 
@@ -70,6 +70,16 @@ def coerce(values: Any, types: Mapping[str, str], schema: Schema) -> Any:
         return values
     still = {problem.path for problem in schema.problems(replaced(values, replacements))}
     return replaced(values, {path: other for path, other in replacements.items() if pointer(path) not in still})
+
+
+def write_numbers(values: Any, untyped: Collection[str]) -> Any:
+    """Write numbers and truth values as text where an output has no type, as dspy does."""
+    if not isinstance(values, dict):
+        return values
+    return {
+        name: str(value) if name in untyped and isinstance(value, int | float) else value
+        for name, value in values.items()
+    }
 
 
 def _replacements(values: Any, types: Mapping[str, str]) -> Iterator[tuple[Path, Any]]:

@@ -27,7 +27,7 @@ from ..signatures import InvalidOutputs, Signature, SignatureError
 from .hints.grounding import Grounding
 from .host_calls import current_call, plain
 from .llm import RunModels
-from .output_checks import Check, coerce
+from .output_checks import Check, coerce, write_numbers
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -128,7 +128,7 @@ class ReplTools:
             names = ", ".join(f"{field.name}=..." for field in self.signature.outputs)
             problem: str | None = f"SUBMIT takes its outputs by name: SUBMIT({names})"
         else:
-            values = coerce(values, types, self.schema)
+            values = self._coerced(values, types)
             problem = self._misfit(values, types, "SUBMIT")
             if problem is None and self.check is not None and not self.grounding.unread:
                 problem = await self.check(values)
@@ -249,7 +249,7 @@ class ReplTools:
         values, types = untagged(value), type_names(value)
         values, problem = read_value(values, self.schema)
         if problem is None:
-            values = coerce(values, types, self.schema)
+            values = self._coerced(values, types)
             problem = self._misfit(values, types, "This value")
         if problem is None and self.check is not None:
             problem = await self.check(values)
@@ -272,6 +272,10 @@ class ReplTools:
         if wanted is None:
             return (await self.models.sub(text, main=main, iteration=iteration)).text
         return to_jsonable_python(await self.models.typed(text, wanted, main=main, iteration=iteration))
+
+    def _coerced(self, values: Any, types: Mapping[str, str]) -> Any:
+        untyped = {field.name for field in self.signature.outputs if not field.typed}
+        return coerce(write_numbers(values, untyped), types, self.schema)
 
     def _misfit(self, values: Any, types: Mapping[str, str], what: str) -> str | None:
         """Return why these are not outputs, by the schema or by the types; None if they are."""

@@ -12,6 +12,7 @@ import types
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 from weakref import WeakSet
 
@@ -118,6 +119,8 @@ class Field:
     type: Any = str
     description: str = ""
     default: Any = REQUIRED
+    typed: bool = dataclass_field(default=True, compare=False)
+    """Whether its type was given. An input without one is described as text, and takes any value."""
 
     @property
     def nullable(self) -> bool:

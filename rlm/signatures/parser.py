@@ -82,6 +82,8 @@ class ParsedField:
     type: Any
     default: Any
     position: int
+    typed: bool
+    """Whether a type was written."""
 
 
 def parse(text: str, types: Mapping[str, Any] | None = None) -> tuple[list[ParsedField], list[ParsedField]]:
@@ -155,8 +157,9 @@ def _side(text: str, start: int, end: int, known: Mapping[str, Any]) -> list[Par
     reader = _TypeReader(text, places, known)
     fields = []
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        typed = argument.annotation is not None
         annotation = reader.read(argument.annotation) if argument.annotation is not None else str
-        fields.append(ParsedField(argument.arg, annotation, reader.constant(default), places.at(argument)))
+        fields.append(ParsedField(argument.arg, annotation, reader.constant(default), places.at(argument), typed))
     return fields
 
 

@@ -159,7 +159,7 @@ class Signature:
 
     @cached_property
     def _typed_inputs(self) -> frozenset[str]:
-        return frozenset(field.name for field in self.inputs if keeps_types(field.type))
+        return frozenset(field.name for field in self.inputs if not field.typed or keeps_types(field.type))
 
     @cached_property
     def _input_adapters(self) -> dict[str, TypeAdapter[Any]]:
@@ -196,6 +196,9 @@ class Signature:
             adapter.validate_python(value, strict=True)
             return True
         except pydantic.ValidationError:
+            field = next(field for field in self.inputs if field.name == name)
+            if not field.typed:
+                return True
             given, problems = plain(value, (name,))
             return not problems and fits(adapter, given)
 
@@ -221,7 +224,9 @@ class Signature:
         try:
             return adapter.validate_python(value, strict=True), []
         except pydantic.ValidationError:
-            pass  # it may have the JSON form of the type: a date as text, a model as a dict
+            if not field.typed:
+                return value, []
+            # It may have the JSON form of the type: a date as text, a model as a dict.
         given, problems = plain(value, (field.name,))
         if problems:
             return None, [Problem(pointer((field.name,)), field.type_text, preview_typed(value))]
@@ -250,7 +255,9 @@ class Signature:
 
 def _from_text(text: str, types: Mapping[str, Any] | None) -> Signature:
     sides = parse(text, types)
-    inputs, outputs = (tuple(Field(field.name, field.type, "", field.default) for field in side) for side in sides)
+    inputs, outputs = (
+        tuple(Field(field.name, field.type, "", field.default, field.typed) for field in side) for side in sides
+    )
     seen: set[str] = set()
     for field in (*sides[0], *sides[1]):
         try:
@@ -287,7 +294,8 @@ def _field(name: str, info: Any) -> Field:
     kind = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
     default = REQUIRED if info.is_required() else info.get_default(call_default_factory=True)
     # dspy sets `${name}` where a field has no description.
-    return Field(name, kind, "" if description == f"${{{name}}}" else description, default)
+    typed = not extra.get("IS_TYPE_UNDEFINED")
+    return Field(name, kind, "" if description == f"${{{name}}}" else description, default, typed)
 
 
 def _dspy_field(make: Callable[..., Any], field: Field) -> Any:

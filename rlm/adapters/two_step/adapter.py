@@ -27,7 +27,7 @@ from ..output_spec import NoTarget, target_of_signature
 from ..registry import AdapterProfile
 from ..repair_loop import DEFAULT_ATTEMPTS, repair_messages, run_sync
 from ..tiers import AdapterOptions, check_fields, options_of, run_adapter
-from .errors import Tag, TwoStepError
+from .errors import Tag, TwoStepError, TwoStepParseError
 from .extractors import (
     Extractors,
     Pairs,
@@ -42,7 +42,7 @@ from .extractors import (
 )
 from .prompt import FreeTextAdapter, Words
 
-__all__ = ["TwoStep", "TwoStepAdapter", "TwoStepError"]
+__all__ = ["TwoStep", "TwoStepAdapter", "TwoStepError", "TwoStepParseError"]
 
 _lock = threading.Lock()
 _OVERRIDES = ("two_step_extraction_lm", "two_step_extraction_adapter", "two_step_extraction_request_defaults")
@@ -70,14 +70,20 @@ class TwoStepAdapter(FreeTextAdapter):
         self,
         extraction_lm: Any = None,
         *,
+        extraction_model: Any = None,
         extraction_adapter: Any = None,
         request_defaults: Mapping[str, Any] | None = None,
         max_attempts: int = DEFAULT_ATTEMPTS,
         **options: Unpack[AdapterOptions],
     ) -> None:
-        """Create the adapter. `max_attempts` is for the retry loop of the second step."""
+        """Create the adapter. `max_attempts` is for the retry loop of the second step.
+
+        `extraction_model` is what dspy's adapter calls `extraction_lm`.
+        """
+        if extraction_lm is not None and extraction_model is not None:
+            raise TypeError("extraction_model is another name of extraction_lm: give one of them")
         super().__init__(**options)
-        self.extraction_lm = extraction_lm
+        self.extraction_lm = extraction_lm if extraction_model is None else extraction_model
         self.extraction_adapter = extraction_adapter
         self.request_defaults = request_defaults
         self.max_attempts = max_attempts
@@ -150,7 +156,11 @@ class TwoStepAdapter(FreeTextAdapter):
             remaining = without(signature, outputs)
             words = next((value for value in answer.values() if isinstance(value, Words)), None)
             if remaining is not None and words:
-                extracted = await self._extract(extraction, remaining, words, demos, asynchronous=asynchronous)
+                try:
+                    extracted = await self._extract(extraction, remaining, words, demos, asynchronous=asynchronous)
+                except TwoStepParseError as error:
+                    error.signature = signature  # optimizers look for the predictor that has it
+                    raise
                 outputs = {**extracted, **outputs}
             results.append({**dict.fromkeys(signature.output_fields), **outputs})
         return results
@@ -198,7 +208,10 @@ class TwoStepAdapter(FreeTextAdapter):
         try:
             target = target_of_signature(signature)
         except NoTarget:
-            raise TwoStepError("extraction_parse_failed", _first_line(error)) from error
+            reason = _first_line(error)
+            raise TwoStepParseError(
+                "extraction_parse_failed", reason, signature=signature, lm_response=error.lm_response
+            ) from error
         messages = record.calls[-1].messages if record.calls else [{"role": "user", "content": error.lm_response}]
         try:
             return await repair_messages(
@@ -215,7 +228,7 @@ class TwoStepAdapter(FreeTextAdapter):
             parsed = last.failure in ("schema", "callback")
             reason = f"{spent}; {'; '.join(map(str, last.problems[:5]))}".rstrip("; ")
             tag: Tag = "extraction_validation_failed" if parsed else "extraction_parse_failed"
-            raise TwoStepError(tag, reason) from spent
+            raise TwoStepParseError(tag, reason, signature=signature, lm_response=spent.raw_output) from spent
 
     # Settings ----------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
+
+from dspy.utils.exceptions import AdapterParseError, DSPyError
 
 from ...extraction.errors import ExtractionError
 
@@ -32,4 +34,21 @@ class TwoStepError(ExtractionError):
         self.tag: Tag = tag
         self.reason = reason
         message, advice = _MESSAGES[tag]
-        super().__init__(f"{tag}: {message}{f' ({reason})' if reason else ''}. {advice}")
+        Exception.__init__(self, f"{tag}: {message}{f' ({reason})' if reason else ''}. {advice}")
+
+
+class TwoStepParseError(TwoStepError, AdapterParseError):  # type: ignore[misc]
+    """The answer of the extraction model cannot be used. dspy and its optimizers know it as an `AdapterParseError`."""
+
+    def __init__(self, tag: Tag, reason: str = "", *, signature: Any = None, lm_response: str = "") -> None:
+        TwoStepError.__init__(self, tag, reason)
+        DSPyError.__init__(self, str(self))
+        self.adapter_name = "TwoStepAdapter"
+        self.signature = signature
+        self.lm_response = lm_response
+        self.parsed_result = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A signature that was made of a text cannot be imported where the error is unpickled.
+        restore, (kind, args, attributes) = super().__reduce__()
+        return restore, (kind, args, {**attributes, "signature": None})

@@ -619,3 +619,21 @@ def test_and_one_that_goes_on_all_the_same_is_refused() -> None:
     again = Cut('{"guests": [' + '"nobody", ' * 6)
     with pytest.raises(AdapterParseError, match="raise max_tokens"):
         ask(ConstrainedLM(again, again), OutlinesAdapter(tiers=(3,)), Guests, text="many")
+
+
+# As dspy's adapter -------------------------------------------------------------------------------------------------
+
+
+def test_without_the_json_fallback_chat_markers_have_to_do() -> None:
+    lm, adapter = model(NOT_CHAT, JSON), OutlinesAdapter(use_json_adapter_fallback=False)
+    with pytest.raises(AdapterParseError):
+        ask(lm, adapter)
+    assert len(lm.engine.requests) == 1
+    assert ask(model(NOT_CHAT, JSON), OutlinesAdapter(use_json_adapter_fallback=True)).vendor == "ACME"
+
+
+def test_an_answer_that_says_it_is_complete_leaves_out_what_is_optional() -> None:
+    signature = dspy.Signature({"q": (str, dspy.InputField()), "note": (str | None, dspy.OutputField(default=None))})
+    lm = model("[[ ## completed ## ]]")
+    assert ask(lm, OutlinesAdapter(), signature, q="?").note is None
+    assert len(lm.engine.requests) == 1

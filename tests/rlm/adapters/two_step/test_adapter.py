@@ -439,3 +439,36 @@ def test_a_copied_adapter_shares_the_models() -> None:
     other = copy.deepcopy(adapter)
     assert other.extraction_lm is small
     assert other.extractor_for(Invoice) is not adapter.extractor_for(Invoice)
+
+
+# As dspy's adapter -------------------------------------------------------------------------------------------------
+
+
+def test_dspys_name_for_the_extraction_model_works_too() -> None:
+    small = small_model()
+    assert ask(main_model(), TwoStepAdapter(extraction_model=small)).vendor == "ACME"
+    with pytest.raises(TypeError, match="extraction_model is another name"):
+        TwoStepAdapter(small, extraction_model=small)
+
+
+def test_an_answer_that_cannot_be_used_is_dspys_parse_error() -> None:
+    adapter = TwoStepAdapter(small_model("no", "no", "no"))
+    with pytest.raises(AdapterParseError) as caught:
+        ask(main_model(), adapter)
+    assert isinstance(caught.value, TwoStepError)
+    assert caught.value.signature is Invoice
+    assert caught.value.lm_response == "no"
+    with pytest.raises(TwoStepError) as unconfigured:
+        ask(main_model(), TwoStepAdapter())
+    assert not isinstance(unconfigured.value, AdapterParseError)
+
+
+def test_an_optimizer_that_collects_traces_keeps_the_failure() -> None:
+    from dspy.teleprompt.bootstrap_trace import FailedPrediction, bootstrap_trace_data
+
+    program = dspy.Predict(Invoice)
+    example = dspy.Example(text="a bill").with_inputs("text")
+    with dspy.context(lm=main_model(), adapter=TwoStepAdapter(small_model("no", "no", "no"))):
+        (data,) = bootstrap_trace_data(program, [example], metric=lambda *_: 1.0, capture_failed_parses=True)
+    assert isinstance(data["prediction"], FailedPrediction)
+    assert data["score"] == -1
