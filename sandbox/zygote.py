@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from . import frames, scratch
-from .isolation import cgroups, privileges, rlimits
+from .isolation import cgroups, namespaces, privileges, rlimits
 from .isolation.confinement import Confinement, confine, prepare, separate
 from .limits import Limits
 
@@ -62,6 +62,8 @@ class _Zygote:
         self._reader = frames.Reader(_MAX_ORDER)
         self._descriptors: list[int] = []
         self._children: dict[int, _Child] = {}
+        self._own_pids = namespaces.own_pids()
+        self._places = cgroups.Places()
         self._wakeup, self._wakeup_end = os.pipe()
         os.set_blocking(self._wakeup, False)
         os.set_blocking(self._wakeup_end, False)
@@ -135,7 +137,8 @@ class _Zygote:
         if "cgroup" in confinement.layers:
             limits = confinement.limits
             memory = limits.memory_bytes + limits.file_bytes
-            child.cgroup = cgroups.create(f"rlm-{os.getpid()}-{order['id']}", memory, limits.processes)
+            name = f"rlm-{os.getpid()}-{order['id']}"
+            child.cgroup = cgroups.create(name, memory, limits.processes, self._places)
         try:
             pid = self._fork(confinement, order, given, child)
         except BaseException:
@@ -150,17 +153,18 @@ class _Zygote:
         gate, gate_end = os.pipe()
         report, report_end = os.pipe()
         apart = "namespaces" in confinement.layers
-        outer = os.fork()
+        own = self._own_pids if apart else None
+        outer = namespaces.fork_first(own) if own is not None else os.fork()
         if outer == 0:
             try:
-                self._become(confinement, order, given, gate, report_end, apart)
+                self._become(confinement, order, given, gate, report_end if apart and own is None else None)
             except BaseException:
                 _last_words(given[-1])
         os.close(gate)
         os.close(report_end)
         try:
             pid = outer
-            if apart:
+            if apart and own is None:
                 # Waiting for the outer process means that the kernel has been handed to us as its new parent.
                 said = os.read(report, 32)
                 os.waitpid(outer, 0)
@@ -176,14 +180,17 @@ class _Zygote:
             os.close(gate_end)
 
     def _become(
-        self, confinement: Confinement, order: dict[str, Any], given: list[int], gate: int, report: int, apart: bool
+        self, confinement: Confinement, order: dict[str, Any], given: list[int], gate: int, report: int | None
     ) -> NoReturn:
-        """In the child: step into the namespaces, wait for the parent's word, become a kernel."""
+        """In the child: step into the namespaces, wait for the parent's word, become a kernel.
+
+        With `report`, a second fork is process 1 of the pid namespace, and its number is written there.
+        """
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
-        separate(confinement)
-        if apart and (pid := os.fork()):
+        separate(confinement, pids=report is not None)
+        if report is not None and (pid := os.fork()):
             os.write(report, str(pid).encode())
             os._exit(0)
         _close_all_but({*given, gate})
@@ -259,15 +266,14 @@ def become_kernel(confinement: Confinement, order: dict[str, Any], given: list[i
     size = rlimits.open_address_space()  # while there still is a /proc
     confine(confinement)
     privileges.die_with_parent()
-    os.environ.clear()
-    os.environ.update(HOME=home, TMPDIR=home, PATH="/usr/bin:/bin", LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1")
+    _set_environment(home)
     tempfile.tempdir = None
     os.chdir(home)
     sys.argv = [""]
     sys.path.insert(0, "")
     random.seed()
     if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()
+        sys.modules["numpy"].random.seed(int.from_bytes(os.urandom(4), "little"))  # without, it takes twice as long
     gc.enable()
     from .kernel import channels, main, snapshot, warmup
 
@@ -277,6 +283,16 @@ def become_kernel(confinement: Confinement, order: dict[str, Any], given: list[i
     snapshot.prime()
     warmup.warm_up()
     main.Kernel(config, channels.Channels(sockets, listening=bool(config.get("rich"))), calls, size).start()
+
+
+def _set_environment(home: str) -> None:
+    wanted = {"HOME": home, "TMPDIR": home, "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1"}
+    present = dict(os.environ)
+    for name in present.keys() - wanted.keys():
+        del os.environ[name]
+    for name, value in wanted.items():
+        if present.get(name) != value:
+            os.environ[name] = value
 
 
 def _close_all_but(keep: set[int]) -> None:
@@ -314,6 +330,8 @@ def main() -> None:
     alive = _leave_sweeper(control)
     scratch.sweep()
     loaded = _preload(options.get("preload", []))
+    tempfile.gettempdir()  # remembered: the directory for scratch directories of kernels that have no root of their own
+    _set_environment(PRIVATE_SCRATCH)  # a kernel then finds it as it should be
     prepare()
     gc.collect()
     gc.freeze()  # collections in the children would touch, and so copy, every page

@@ -84,7 +84,22 @@ class Cgroup:
         return all(gone)
 
 
-def create(name: str, memory_bytes: int, processes: int) -> Cgroup | None:
+class Places:
+    """Where a fork server makes its groups. They are looked up again when it has been moved to another group."""
+
+    def __init__(self) -> None:
+        self._ours: bytes | None = None
+        self._parents: list[Path] = []
+
+    def parents(self) -> list[Path]:
+        """The directories to make a group in."""
+        ours = _membership()
+        if ours != self._ours:
+            self._ours, self._parents = ours, _parents()
+        return self._parents
+
+
+def create(name: str, memory_bytes: int, processes: int, places: Places | None = None) -> Cgroup | None:
     """A group with these limits, or None where no group can be made.
 
     `memory_bytes` must include the files of the scratch directory: a private root keeps them in memory. Names look like
@@ -99,7 +114,7 @@ def create(name: str, memory_bytes: int, processes: int) -> Cgroup | None:
         "memory.memsw.limit_in_bytes": memory,
         "pids.max": processes + SLACK_PROCESSES,
     }
-    parents = _parents()
+    parents = places.parents() if places is not None else _parents()
     _sweep(tuple(parents))
     made: list[Path] = []
     for parent in parents:
@@ -140,9 +155,17 @@ def remove_all_of(owner: int) -> None:
 def _limit(directory: Path, settings: dict[str, int]) -> None:
     # The order matters in version 1: memory with swap cannot be set lower than memory alone.
     for file, value in settings.items():
-        path = directory / file
-        if path.exists():
-            _write(path, str(value))
+        path = f"{directory}/{file}"
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # of the other version, or of a controller that is not here
+        try:
+            os.write(descriptor, b"%d" % value)
+        except OSError as error:
+            raise OSError(error.errno, f"cgroup: write {value} to {path}: {error.strerror}") from error
+        finally:
+            os.close(descriptor)
 
 
 def _parents() -> list[Path]:
@@ -218,6 +241,13 @@ def _mounts() -> tuple[tuple[Path, str] | None, dict[str, tuple[Path, str]]]:
             for option in options.split(","):
                 by_controller[option] = (Path(mount), root)
     return unified, by_controller
+
+
+def _membership() -> bytes:
+    """What the system says about the groups that we are in."""
+    with contextlib.suppress(OSError), open("/proc/self/cgroup", "rb", buffering=0) as file:
+        return file.read()
+    return b""
 
 
 def _memberships() -> dict[str, str]:

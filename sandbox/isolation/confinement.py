@@ -87,10 +87,13 @@ def prepare() -> None:
         seccomp.build(processes=True, private_root=True, pid=None)
 
 
-def separate(c: Confinement) -> None:
-    """In a freshly forked, single-threaded process: the next fork is process 1 of a world of its own."""
+def separate(c: Confinement, *, pids: bool = True) -> None:
+    """In a freshly forked, single-threaded process: the next fork is process 1 of a world of its own.
+
+    `pids=False`: this process is it already.
+    """
     if "namespaces" in c.layers:
-        namespaces.separate()
+        namespaces.separate(pids=pids)
 
 
 def confine(c: Confinement) -> None:

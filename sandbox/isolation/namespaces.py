@@ -47,11 +47,11 @@ _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _STAGE = "/tmp"
 
 
-def separate() -> None:
-    """Leave the host's namespaces. The next fork is process 1 of a pid namespace."""
+def separate(*, pids: bool = True) -> None:
+    """Leave the host's namespaces. With `pids`, the next fork is process 1 of a pid namespace."""
     if os.geteuid() == 0:
         # Without a user namespace: in one, root could not enter directories such as /root to mount what is in them.
-        libc.call("namespaces: unshare", "unshare", _APART)
+        libc.call("namespaces: unshare", "unshare", _APART if pids else _APART & ~_CLONE_NEWPID)
         return
     uid, gid = os.geteuid(), os.getegid()
     privileges.set_dumpable(True)  # else /proc/self/uid_map belongs to root
@@ -59,6 +59,35 @@ def separate() -> None:
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{INSIDE_UID} {uid} 1")
     _write("/proc/self/gid_map", f"{INSIDE_UID} {gid} 1")
+
+
+def own_pids() -> int | None:
+    """Return a descriptor of this process's pid namespace for `fork_first`; None if there is no way back."""
+    if os.geteuid() != 0:
+        return None
+    descriptor = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        libc.call("namespaces: setns", "setns", descriptor, _CLONE_NEWPID)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def fork_first(own: int) -> int:
+    """Fork as `os.fork` does: the child is process 1 of a pid namespace. `own` is what `own_pids` returned.
+
+    It saves the process that would otherwise leave its pid namespace, fork and exit: as much work as the kernel itself.
+    """
+    libc.call("namespaces: unshare", "unshare", _CLONE_NEWPID)
+    try:
+        pid = os.fork()
+    except BaseException:
+        libc.call("namespaces: setns", "setns", own, _CLONE_NEWPID)
+        raise
+    if pid:  # never in the child, whose children would be born outside
+        libc.call("namespaces: setns", "setns", own, _CLONE_NEWPID)
+    return pid
 
 
 def enter_private_root(read_only: Iterable[str], *, file_bytes: int, file_count: int, owner: int) -> None:
