@@ -9,6 +9,7 @@ import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +18,7 @@ from dspy.adapters.base import Adapter
 
 import sandbox
 
+from .agreement.settings import AgreementSettings
 from .budgets import FallbackTrigger
 from .calibration.calibrator import for_models
 from .calibration.io import scorer_of
@@ -114,6 +116,8 @@ class Predict(dspy.Module):  # type: ignore[misc]
         checks: Python expressions over the outputs that must be true.
         confidence: What scores answers: a function, or the path of a calibrator (`rlm eval calibrate`).
         accept_at: `{"error": 0.1}` makes answers below a calibrator's threshold `Failed`.
+        agree: Up to this many independent runs on one budget, whose answers are compared: see docs/evidence.md.
+        reconcile: Whether a further run sees the programs whose answers differ, and decides.
         adapter: The dspy adapter of steps, typed questions and the extraction. By default dspy's.
         mode: How the inputs are read: by code (`repl`), whole (`direct`), item by item (`map`), or as `auto` decides.
         map: The plan of a map: `rlm.MapPlan(...)`. Without it, the main model is asked for one.
@@ -141,6 +145,8 @@ class Predict(dspy.Module):  # type: ignore[misc]
         checks: str | Sequence[str] = (),
         confidence: Scorer | str | Path = score,
         accept_at: Mapping[str, float] | None = None,
+        agree: AgreementSettings | int | None = None,
+        reconcile: bool = False,
         adapter: Any = None,
         mode: Mode = "repl",
         map: MapPlan | None = None,
@@ -186,6 +192,7 @@ class Predict(dspy.Module):  # type: ignore[misc]
             "map": None if map is None else map.for_signature(self.signature),
         }
         self._adapter = adapter
+        self._agreement = AgreementSettings.of(agree, reconcile=reconcile)
         self._plans = None if plans is None else _plan_settings(plans)
         self._observe = observe
         self._record = record
@@ -233,9 +240,10 @@ class Predict(dspy.Module):  # type: ignore[misc]
         from .traces import find, recorded_run
 
         run = find(run_id)
-        if bool(run.beginning.get("loop_id")) is not (self._plans is not None):
-            with_or_without = "with plans: give" if self._plans is None else "without plans: give no"
-            raise ValueError(f"run {run.id} was made {with_or_without} `plans` to this Predict to go on with it")
+        has_loop = self._plans is not None or self._agreement is not None
+        if bool(run.beginning.get("loop_id")) is not has_loop:
+            how = "without plans: give no `plans` or `agree`" if has_loop else "with plans or agree: give the same"
+            raise ValueError(f"run {run.id} was made {how} to this Predict to go on with it")
         return self._make_run(run.inputs(), recorded_run(run))
 
     def _make_run(self, inputs: Mapping[str, Any], past: RecordedRun | None = None) -> Run:
@@ -248,11 +256,16 @@ class Predict(dspy.Module):  # type: ignore[misc]
 
         def make(observe: Observer) -> Loop:
             config = self._config(observe)
-            if self._plans is None:
-                return RunLoop(config, inputs, past=past)
-            from .plans.runner import PlanLoop
+            new_loop: Callable[..., Loop] = RunLoop
+            if self._plans is not None:
+                from .plans.runner import PlanLoop
 
-            return PlanLoop(config, inputs, self._plans, past=past)
+                new_loop = partial(PlanLoop, settings=self._plans)
+            if self._agreement is None:
+                return new_loop(config, inputs, past=past)
+            from .agreement.loop import AgreementLoop
+
+            return AgreementLoop(config, inputs, self._agreement, past=past, make=new_loop)
 
         return Run(make, fan_out(*observers), recorded=recorder is not ignore)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,7 @@ def make_run(
 def _make_loop(task: Task, observe: Observer, past: RecordedRun | None, make: Make) -> Loop:
     models = task.models
     answered = {"main": len(past.iterations), "sub": past.usage.llm_calls} if past is not None else {}
-    if past is not None and task.plans is not None:  # its iterations are in the runs of its plans
+    if past is not None and (task.plans is not None or task.agreement is not None):  # iterations are in child runs
         answered = {role: past.answered.get(f"scripted/{role}", 0) for role in ("main", "sub", "extraction")}
     extraction = make(models.extraction, "extraction", answered.get("extraction", 0))
     config = RunConfig(
@@ -81,13 +82,17 @@ def _make_loop(task: Task, observe: Observer, past: RecordedRun | None, make: Ma
         map=task.map,
         guidance=task.guidance,
     )
-    if task.plans is None:
-        return RunLoop(config, task.inputs, past=past)
-    from .plans.runner import PlanLoop
+    new_loop: Callable[..., Loop] = RunLoop
+    if task.plans is not None:
+        from .plans.runner import PlanLoop
 
-    others = {name: make(spec, "main") for name, spec in task.plans.models.items()}
-    settings = replace(task.plans.ready(task.path), models=others)
-    return PlanLoop(config, task.inputs, settings, past=past)
+        others = {name: make(spec, "main") for name, spec in task.plans.models.items()}
+        new_loop = partial(PlanLoop, settings=replace(task.plans.ready(task.path), models=others))
+    if task.agreement is None:
+        return new_loop(config, task.inputs, past=past)
+    from .agreement.loop import AgreementLoop
+
+    return AgreementLoop(config, task.inputs, task.agreement, past=past, make=new_loop)
 
 
 def _adapter(task: Task, extraction: Any, make: Make) -> Any:

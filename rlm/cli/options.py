@@ -107,6 +107,16 @@ def _single_file(context: click.Context, parameter: click.Parameter, files: tupl
     return files[0]
 
 
+def agree_option(function: F) -> F:
+    """Add the option for several independent runs."""
+    return click.option(
+        "--agree",
+        type=click.IntRange(1, 15),
+        metavar="N",
+        help="Up to N independent runs, whose answers are compared; they share the budget.",
+    )(function)
+
+
 def cache_option(function: F) -> F:
     """Add the option for the response cache."""
     return click.option(
@@ -137,6 +147,7 @@ def overrides(options: Mapping[str, Any]) -> Overrides:
         models={role: options[name] for name, role, _ in _MODELS if options.get(name)},
         budget={name: options[name] for name, _, _ in _BUDGET if options.get(name) is not None},
         mode=options.get("mode"),
+        agree=options.get("agree"),
     )
 
 

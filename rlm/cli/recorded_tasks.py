@@ -49,7 +49,13 @@ def resumable_run(run_id: str) -> RunRecord:
 
 def run_of_answer(run: RunRecord) -> RunRecord:
     """Return the run of the plan that answered: a run with plans has no iterations of its own."""
-    answered = ((run.result() or {}).get("plan") or {}).get("run_id")
+    result = run.result() or {}
+    agreed = (result.get("agreement") or {}).get("run_id")
+    if agreed is not None:
+        click.echo(f"Run {run.id} is several runs; using run {agreed}, which gave the answer.", err=True)
+        answer = find_run(agreed)
+        return run_of_answer(answer) if answer.beginning.get("loop_id") else answer
+    answered = (result.get("plan") or {}).get("run_id")
     if answered is None:
         raise click.UsageError(
             f"run {run.id} is a run with plans, and none of them answered. `rlm runs show {run.id}` lists the runs of "
@@ -65,7 +71,12 @@ def recorded_task(run: RunRecord, options: Mapping[str, Any]) -> Task:
 
     source = _source(run)
     recorded = Recorded(
-        source["text"], run.inputs(), source.get("models") or {}, source.get("budget") or {}, source.get("mode")
+        source["text"],
+        run.inputs(),
+        source.get("models") or {},
+        source.get("budget") or {},
+        mode=source.get("mode"),
+        agree=source.get("agree"),
     )
     path = source["path"]
     try:

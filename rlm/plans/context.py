@@ -50,6 +50,7 @@ class LoopContext:
         settings: PlanSettings,
         past: RecordedRun | None,
         loop_id: str | None,
+        ledger: Ledger | None = None,
     ) -> LoopContext:
         """Return the context of a new or resumed loop. Raises `InvalidInputs`, and `ValueError` for unknown models."""
         values = config.check_inputs(inputs)
@@ -61,7 +62,7 @@ class LoopContext:
         large = {name: value for name, value in values.items() if _is_large(value)}
         config = replace(config, sealed={name: sandbox.Text(value) for name, value in large.items()})
         run_id = uuid.uuid4().hex[:12]
-        ledger = Ledger(config.trigger, spent=past.usage if past is not None else None)
+        ledger = ledger or Ledger(config.trigger, spent=past.usage if past is not None else None)
         emit = Emitter(run_id, config.observe)
         run_models = RunModels(main, sub, extraction, ledger, emit)
         logs = PlanLogs(settings.logs)

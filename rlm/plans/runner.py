@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from ..budgets import BudgetExceeded
+from ..budgets import BudgetExceeded, Ledger
 from ..events import EscalationAnswered, OperatorAwaited, PlanAnswered, PlanEscalated, RunEnded, RunInterrupted
 from ..models.cache import run_scope
 from ..models.client import ModelError
@@ -43,16 +43,19 @@ class PlanLoop:
         *,
         past: RecordedRun | None = None,
         loop_id: str | None = None,
+        ledger: Ledger | None = None,
+        parent: str | None = None,
     ) -> None:
         """Raise `InvalidInputs` before anything is started.
 
         With the `past` of an earlier run, its loop is resumed from logs and traces: rejected plans stay rejected, an
         interrupted plan is resumed, and an operator's answer counts. With `loop_id` alone, it is resumed from the logs.
+        `ledger` and `parent` are those of a run that this one is a part of.
         """
         recorded: dict[str, RecordedRun] = {}
         if past is not None:
             loop_id, recorded = loop_id or resume.loop_of(past.run_id), resume.recorded_plans(past.run_id)
-        self.context = LoopContext.of(config, inputs, settings, past, loop_id)
+        self.context, self.parent = LoopContext.of(config, inputs, settings, past, loop_id, ledger), parent
         self.settings, self.past = settings, past
         self.logs, self.emit = self.context.logs, self.context.emit
         self.planner = Planner(self.context)
@@ -75,7 +78,7 @@ class PlanLoop:
         context = self.context
         if self.emit.active:
             values = (context.run_id, context.config, context.ledger, context.inputs, self.past)
-            self.emit(event_data.run_started(*values, loop_id=context.loop_id))
+            self.emit(event_data.run_started(*values, loop_id=context.loop_id, parent=self.parent))
         try:
             with run_scope():
                 result = await self._loop()

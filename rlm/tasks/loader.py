@@ -11,6 +11,7 @@ from typing import Any
 
 from sandbox import Limits
 
+from ..agreement.settings import AgreementSettings
 from ..budgets import FallbackTrigger
 from ..reading import Mode
 from ..signatures import Signature, SignatureError
@@ -43,6 +44,8 @@ class Overrides:
 
     mode: Mode | None = None
     """Who writes the first cell."""
+    agree: int | None = None
+    """The number of runs in place of that of the file."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class Recorded:
     models: Mapping[str, str] = field(default_factory=dict)
     budget: Mapping[str, Any] = field(default_factory=dict)
     mode: Mode | None = None
+    agree: int | None = None
     """Changes of the command line at that time."""
 
 
@@ -75,7 +79,8 @@ def load(
     if recorded is not None:
         models, budget = {**recorded.models, **overrides.models}, {**recorded.budget, **overrides.budget}
         mode = overrides.mode or recorded.mode
-        overrides = dataclasses.replace(overrides, models=models, budget=budget, mode=mode)
+        agree = overrides.agree if overrides.agree is not None else recorded.agree
+        overrides = dataclasses.replace(overrides, models=models, budget=budget, mode=mode, agree=agree)
     loader = _Loader(Path(path), overrides, read_stdin, recorded)
     task = loader.load()
     if task is None or loader.problems:
@@ -138,6 +143,7 @@ class _Loader:
             mode=self.overrides.mode or file.mode or ("repl" if file.map is None else "map"),
             map=file.map,
             plans=plans,
+            agreement=self._agreement(file),
             warnings=tuple(self.warnings),
             path=self.path.absolute(),
             source={
@@ -146,6 +152,7 @@ class _Loader:
                 "models": dict(self.overrides.models),
                 "budget": dict(self.overrides.budget),
                 **({} if self.overrides.mode is None else {"mode": self.overrides.mode}),
+                **({} if self.overrides.agree is None else {"agree": self.overrides.agree}),
             },
         )
 
@@ -246,6 +253,12 @@ class _Loader:
                 references.check(self.folder, reference)
             except references.ImportProblem as error:
                 self.problems.append(self.document.problem(f"tools[{index}]: {error}", place))
+
+    def _agreement(self, file: TaskFile) -> AgreementSettings | None:
+        agree = file.agree
+        runs, reconcile = (agree, False) if isinstance(agree, int) else (agree.runs, agree.reconcile)
+        wanted = runs if self.overrides.agree is None else self.overrides.agree
+        return AgreementSettings(wanted, reconcile) if wanted > 1 else None
 
     def _plans(self, file: TaskFile, signature: Signature | None) -> TaskPlans | None:
         if file.plans is None:

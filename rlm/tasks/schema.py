@@ -25,6 +25,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from sandbox import Limits
 
+from ..agreement.settings import MAX_RUNS
 from ..budgets import FallbackTrigger
 from ..plans.plan import MAX_APPROACH_CHARS, Scores, Weights
 from ..plans.settings import DEFAULT_COUNT, Judge, Operator
@@ -412,6 +413,18 @@ class PlansFile(PlansSection):
     )
 
 
+# Agreement ---------------------------------------------------------------------------------------------------------
+
+
+class AgreeFile(Section):
+    """Independent runs, whose answers are compared."""
+
+    runs: int = Field(3, ge=2, le=MAX_RUNS, description="The most runs; fewer where the first ones decide.")
+    reconcile: bool = Field(
+        False, description="Whether a further run sees the programs whose answers differ, and decides."
+    )
+
+
 # The file ----------------------------------------------------------------------------------------------------------
 
 
@@ -491,6 +504,15 @@ class TaskFile(Section):
     )
     plans: PlansFile | None = Field(
         None, description="Several plans for the task: compared, tried in order and judged. See docs/plans.md."
+    )
+    agree: Annotated[
+        Annotated[Annotated[int, Field(ge=1, le=MAX_RUNS)], Tag("<number>")] | Annotated[AgreeFile, Tag("<mapping>")],
+        Discriminator(lambda value: "<mapping>" if isinstance(value, dict | AgreeFile) else "<number>"),
+    ] = Field(
+        1,
+        description="Independent runs, at most this many, whose answers are compared; or a mapping. See "
+        "docs/evidence.md.",
+        examples=[3],
     )
     depth: int = Field(1, ge=0, le=10, description="The depth of child runs that `rlm_query` may start; 0 allows none.")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sandbox import Limits
 
+from ..agreement.settings import AgreementSettings
 from ..budgets import FallbackTrigger
 from ..plans.plan import Plan
 from ..reading import MapPlan, Mode
@@ -50,6 +51,9 @@ class Task:
 
     map: MapPlan | None = None
     plans: TaskPlans | None = None
+    agreement: AgreementSettings | None = None
+    """Several independent runs, whose answers are compared. None is one run."""
+
     guidance: str | None = None
     """The approach of a plan, for a task that carries out one plan alone."""
 
@@ -83,6 +87,7 @@ class Task:
             models=replace(self.models, main=main),
             tool_references=tools,
             plans=None,
+            agreement=None,
             guidance=plan.approach,
             source={**(self.source or {}), "plan": plan.to_dict()},
         )

@@ -133,10 +133,11 @@ def _without_history(kind: str, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answered_by(run: RunRecord, below: Iterable[RunRecord], result: Any) -> RunRecord:
-    """Return the run that has the answer: the run itself or, in a run with plans, that of the accepted plan."""
-    plan = result.get("plan") if isinstance(result, dict) else None
-    run_id = plan.get("run_id") if isinstance(plan, dict) else None
-    return next((child for child in below if child.id == run_id), run)
+    """Return the run that has the answer: the run itself, that of the accepted plan, or that which most agree with."""
+    parts = [result.get(name) for name in ("plan", "agreement")] if isinstance(result, dict) else []
+    ids = [part.get("run_id") for part in parts if isinstance(part, dict)]
+    known = {child.id: child for child in below}
+    return next((known[run_id] for run_id in ids if run_id in known), run)
 
 
 def _set_at(run: RunRecord, result: Any) -> dict[str, int]:

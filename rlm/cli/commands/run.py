@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
-from ..options import cache_option, cached, ending_options, overrides, task_options
+from ..options import agree_option, cache_option, cached, ending_options, overrides, task_options
 
 
 @click.command("run", short_help="Run a task file.")
 @task_options
+@agree_option
 @cache_option
 @ending_options
 @click.pass_context
@@ -23,6 +24,7 @@ def command(ctx: click.Context, /, task_file: str, **options: Any) -> None:
       rlm run task.yaml -i doc=@report.txt -i question="Who found the leak?"
       cat report.txt | rlm run task.yaml -i doc=@- --json | jq .outputs
       rlm run task.yaml --model openai/gpt-5-mini --max-iterations 5 --strict
+      rlm run task.yaml --agree 3
 
     \b
     Exit codes: 0 answered, 1 no acceptable answer (with --strict, also an extracted one),

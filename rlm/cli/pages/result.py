@@ -40,9 +40,27 @@ def result_page(result: ExecutionResult[Any], *, notice: str | None = None) -> R
             parts = [facts_table([("reason", Text(clean(result.reason)))]), *_partial(result)]
     if result.plan is not None:
         parts += [Text(""), plan_part(result.plan)]
+    if result.agreement is not None:
+        parts += [Text(""), *agreement_part(result.agreement)]
     usage = Text(usage_text(result.usage, result.iterations or None), "dim")
     run = Text(f"run {clean(result.run_id)}", "dim") if result.run_id else Text("")
     return Group(heading(title), *parts, Text(""), usage, run, *([Text(notice, "yellow")] if notice else []))
+
+
+def agreement_part(agreement: Mapping[str, Any]) -> list[RenderableType]:
+    """Return what several runs said, a line for each, with the first line of code in which a dissenter differed."""
+    table = facts_table()
+    for number, run in enumerate(agreement["runs"], 1):
+        answer = value_text(run["outputs"]) if run.get("outputs") is not None else run.get("reason") or ""
+        style = "yellow" if run.get("differs") or run.get("outputs") is None else "dim"
+        said = f"{clean(str(run['run_id']))} {run['ending']}: {one_line(clean(answer), 90)}"
+        table.add_row(f"run {number}", Text(said, style))
+        if difference := run.get("first_difference"):
+            line, other = (one_line(clean(difference[name]), 50) or "nothing" for name in ("code", "other"))
+            table.add_row("", Text(f"differs first in cell {difference['iteration']}: {line} (not: {other})", "dim"))
+    if agreement.get("reconciled"):
+        table.add_row("", Text("the last run saw the programs of the others, and decided", "dim"))
+    return [table]
 
 
 def _outputs(

@@ -82,6 +82,7 @@ function evidenceOf(model, field, all, submitted) {
     return [
       items.slice(0, MAX_LINKS).map((item) => evidenceLink(model, item)),
       rest > 0 && h("span", { class: "muted" }, ` and ${rest} more`),
+      submitted && submittedLink(model),
     ];
   }
   const link = submitted ? submittedLink(model) : null;

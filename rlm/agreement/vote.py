@@ -1,0 +1,145 @@
+"""The comparison of answers: which values most runs agree on, field by field, and who says otherwise.
+
+A mapping is compared key by key. Lists are the same if they have the same items, in whatever order; of texts, case,
+spaces and quotation marks do not count; floats are compared to nine digits (`rlm.equality`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..equality import count_matches, equal
+from ..json_values import Path, pointer
+
+_MAX_KEYS = 200
+MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing", "__bool__": lambda self: False})()
+"""The value of a key that a mapping does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """The values that runs gave for one part of the outputs, the most frequent first."""
+
+    path: Path
+    groups: tuple[tuple[Any, tuple[int, ...]], ...]
+    """Different values, each with the runs that gave it."""
+
+    @property
+    def value(self) -> Any:
+        """The value that most runs gave."""
+        return self.groups[0][0]
+
+    @property
+    def agree(self) -> int:
+        """How many runs gave it."""
+        return len(self.groups[0][1])
+
+    @property
+    def lead(self) -> int:
+        """By how many runs it is ahead of the next value."""
+        return self.agree - (len(self.groups[1][1]) if len(self.groups) > 1 else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """All votes on the outputs of some runs."""
+
+    votes: tuple[Vote, ...]
+    answers: int
+
+    @property
+    def agree(self) -> int:
+        """How many runs agree on the value that is disputed most."""
+        return min((vote.agree for vote in self.votes), default=self.answers)
+
+    def is_decided(self, remaining: int) -> bool:
+        """Return whether no vote can be changed by the remaining runs, and at least two runs agree on every one."""
+        return all(vote.agree > 1 and vote.lead > remaining for vote in self.votes) and bool(self.votes)
+
+    def outputs(self) -> dict[str, Any]:
+        """Return the outputs that most runs agree on, put together from all votes."""
+        outputs: dict[str, Any] = {}
+        for vote in self.votes:
+            if len(vote.path) == 1:
+                outputs[str(vote.path[0])] = vote.value
+            else:
+                field, key = vote.path
+                mapping = outputs.setdefault(str(field), {})
+                if vote.value is not MISSING:
+                    mapping[key] = vote.value
+        return outputs
+
+    def support(self, run: int) -> int:
+        """Return how many of the values that most agree on a run gave."""
+        return sum(run in vote.groups[0][1] for vote in self.votes)
+
+    def by_pointer(self) -> dict[str, int]:
+        """Return the number of runs that agree, by JSON pointer."""
+        return {pointer(vote.path): vote.agree for vote in self.votes}
+
+
+def tally(answers: Mapping[int, Mapping[str, Any]]) -> Tally:
+    """Return the votes of runs (by number) on their outputs, which are plain JSON."""
+    votes: list[Vote] = []
+    fields = dict.fromkeys(name for outputs in answers.values() for name in outputs)
+    for field in fields:
+        values = {run: outputs.get(field, MISSING) for run, outputs in answers.items()}
+        if all(isinstance(value, Mapping) and value for value in values.values()):
+            keys = list(dict.fromkeys(key for value in values.values() for key in value))
+            if len(keys) <= _MAX_KEYS:
+                votes += [
+                    _vote((field, key), {run: value.get(key, MISSING) for run, value in values.items()}) for key in keys
+                ]
+                continue
+        votes.append(_vote((field,), values))
+    return Tally(tuple(votes), len(answers))
+
+
+def same_answer(left: Any, right: Any) -> bool:
+    """Return whether two values mean the same."""
+    if left is MISSING or right is MISSING:
+        return left is right
+    if isinstance(left, bool) != isinstance(right, bool):
+        return False
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and count_matches(left, right, same_answer) == len(left)
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(same_answer(value, right[key]) for key, value in left.items())
+    return equal(left, right)
+
+
+def _vote(path: Path, values: Mapping[int, Any]) -> Vote:
+    groups: list[tuple[Any, list[int]]] = []
+    for run, value in values.items():
+        group = next((runs for other, runs in groups if same_answer(other, value)), None)
+        if group is None:
+            groups.append((value, [run]))
+        else:
+            group.append(run)
+    groups.sort(key=lambda group: -len(group[1]))  # stable: of equal groups, the first run's comes first
+    return Vote(path, tuple((value, tuple(runs)) for value, runs in groups))
+
+
+def first_difference(code: Sequence[tuple[int, str]], other: Sequence[tuple[int, str]]) -> dict[str, Any] | None:
+    """Return where the code of two runs first differs: the iteration and the line of each; None if it does not.
+
+    `code` is the code of each iteration. Comments and blank lines do not count.
+    """
+    mine, theirs = _lines(code), _lines(other)
+    for index in range(max(len(mine), len(theirs))):
+        left = mine[index] if index < len(mine) else (code[-1][0] if code else 0, "")
+        right = theirs[index] if index < len(theirs) else (other[-1][0] if other else 0, "")
+        if left[1].strip() != right[1].strip():
+            return {"iteration": left[0], "code": left[1].strip(), "other": right[1].strip()}
+    return None
+
+
+def _lines(code: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    return [
+        (iteration, line)
+        for iteration, text in code
+        for line in text.splitlines()
+        if line.strip() and not line.strip().startswith("#")
+    ]
