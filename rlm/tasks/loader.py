@@ -44,6 +44,7 @@ class Overrides:
 
     mode: Mode | None = None
     """Who writes the first cell."""
+
     agree: int | None = None
     """The number of runs in place of that of the file."""
 
