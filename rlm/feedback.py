@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .results import ExecutionResult, Extracted, Failed
-from .text import cut_middle
+from .text import count, cut_middle
 
 __all__ = ["feedback_of", "with_feedback"]
 
@@ -42,7 +42,7 @@ def with_feedback(metric: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _ending(result: ExecutionResult[Any]) -> str:
-    after = f"after {result.iterations} iterations"
+    after = f"after {count(result.iterations, 'iteration')}"
     if isinstance(result, Failed):
         partial = result.partial_outputs
         refused = "" if partial is None else f" What there was of an answer: {cut_middle(repr(partial), _MAX_CHARS)}"

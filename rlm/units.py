@@ -36,7 +36,13 @@ def parse_size(value: Any) -> Any:
 
 
 def size_text(size: int) -> str:
-    """Return a number of bytes as `parse_size` reads it: `1.2 MB` is 1,200,000 bytes."""
+    """Return a number of bytes as `parse_size` reads it: `1.2 MB` is 1,200,000 bytes, `4 MiB` is exactly 4 * 2**20.
+
+    The page writes sizes in the same way (`viewer/static/lib/format.js`).
+    """
+    for power, unit in enumerate(("KiB", "MiB", "GiB", "TiB"), 1):
+        if size % 1024**power == 0 and 0 < size // 1024**power < 1024:
+            return f"{size // 1024**power} {unit}"
     return ByteSize(size).human_readable(decimal=True, separator=" ")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -165,13 +166,16 @@ class Source:
         template = self._binder.template(task)
         cells = CsvCells(template.signature)
         is_csv = isinstance(rows, Path) and rows.suffix.lower() == ".csv"
-        name_column = _name_column(template)
+        name_column, checked = _name_column(template), False
         for row in read_rows(rows) if isinstance(rows, Path) else number_rows(rows):
             if row.problem is not None:
                 yield SourceEntry(task, row.where, problem=TaskProblem(row.where, row.problem))
                 continue
             if is_csv and (unknown := sorted(self._skip - row.values.keys())):
                 raise TaskError([_unknown_column(str(rows), unknown[0], row.values)])
+            if is_csv and not checked:
+                _refuse_columns(template, str(rows), [*row.values.keys() - self._skip - {name_column}])
+                checked = True
             values = {name: value for name, value in row.values.items() if name not in self._skip}
             name = _name(values.pop(name_column, None) if name_column is not None else None, f"row {row.number}")
             inputs = {}
@@ -213,6 +217,19 @@ def lease_of(template: TaskTemplate) -> float:
 
 def _unknown_column(rows: str, name: str, columns: Iterable[str]) -> TaskProblem:
     return TaskProblem("--skip", f"{rows} has no column {name!r}{suggestion(name, columns)}")
+
+
+def _refuse_columns(template: TaskTemplate, rows: str, columns: Sequence[str]) -> None:
+    """Raise once for columns that are no inputs, and not for each row."""
+    inputs = [field.name for field in template.signature.inputs]
+    extra = sorted(column for column in columns if column.removesuffix(_FILE_COLUMN) not in inputs)
+    if not extra:
+        return
+    names = ", ".join(map(repr, extra))
+    what = f"column {names} is no input" if len(extra) == 1 else f"columns {names} are no inputs"
+    near = suggestion(extra[0], inputs) if inputs else "; it has no inputs"
+    skip = " ".join(f"--skip {shlex.quote(column)}" for column in extra)
+    raise TaskError([TaskProblem(f"{rows}:1", f"{what} of the signature{near} (to ignore: {skip})")])
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

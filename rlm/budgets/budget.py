@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from ..text import count
+
 
 class FallbackReason:
     """A limit that was reached, readable with `str()`: one of the classes below."""
@@ -47,7 +49,7 @@ class MaxIterations(FallbackReason):
     limit: int
 
     def __str__(self) -> str:
-        return f"{self.iterations} of {self.limit} iterations used without SUBMIT"
+        return f"{self.iterations} of {count(self.limit, 'iteration')} used without SUBMIT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class MaxLLMCalls(FallbackReason):
     limit: int
 
     def __str__(self) -> str:
-        return f"{self.calls} of {self.limit} LLM calls used without SUBMIT in the same cell"
+        return f"{self.calls} of {count(self.limit, 'LLM call')} used without SUBMIT in the same cell"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ class MaxConsecutiveErrors(FallbackReason):
     limit: int
 
     def __str__(self) -> str:
-        return f"{self.errors} iterations in a row ended in an error (the limit is {self.limit})"
+        return f"{count(self.errors, 'iteration')} in a row ended in an error (the limit is {self.limit})"
 
 
 @dataclass(frozen=True, slots=True)

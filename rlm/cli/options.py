@@ -51,6 +51,7 @@ _MODELS = (
     ("sub_model", "sub", "The model that answers llm_query."),
     ("extraction_model", "extraction", "The model that extracts."),
 )
+_API_BASE = ("api_base", "api_base", "")
 
 
 def ending_options(function: F) -> F:
@@ -69,6 +70,12 @@ def change_options(function: F) -> F:
     for name, kind, text in reversed(_BUDGET):
         flag = "--" + name.replace("_", "-")
         function = click.option(flag, type=kind, metavar=_METAVARS.get(name, "N"), help=text)(function)
+    function = click.option(
+        "--api-base",
+        metavar="URL",
+        callback=_api_base,
+        help="The endpoint of the main model: http://localhost:8000/v1.",
+    )(function)
     for name, _, text in reversed(_MODELS):
         function = click.option("--" + name.replace("_", "-"), metavar="MODEL", help=text)(function)
     return function
@@ -144,11 +151,27 @@ def overrides(options: Mapping[str, Any]) -> Overrides:
 
     return Overrides(
         inputs=options.get("inputs") or {},
-        models={role: options[name] for name, role, _ in _MODELS if options.get(name)},
+        models={role: options[name] for name, role, _ in (*_MODELS, _API_BASE) if options.get(name)},
         budget={name: options[name] for name, _, _ in _BUDGET if options.get(name) is not None},
         mode=options.get("mode"),
         agree=options.get("agree"),
     )
+
+
+def _api_base(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is None:
+        return None
+    from pydantic import ValidationError
+
+    from ..tasks.schema import ModelFile
+
+    if not value.startswith(("http://", "https://")):
+        raise click.BadParameter(f"{value!r} is not a URL, such as http://localhost:8000/v1", ctx, param)
+    try:
+        ModelFile.model_validate({"model": "x", "api_base": value})
+    except ValidationError as error:
+        raise click.BadParameter(error.errors()[0]["msg"].removeprefix("Value error, "), ctx, param) from None
+    return value
 
 
 def _inputs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from .options import overrides
 
@@ -14,6 +15,16 @@ if TYPE_CHECKING:
     from ..plans import Plan
     from ..tasks import Task
     from ..traces import RunRecord
+
+_COMPLETED = 50
+
+
+def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the ids of the newest runs that begin like this, for the completion of shells."""
+    from ..traces import load
+
+    runs = [run for run in load().roots if run.id.startswith(incomplete)]
+    return [CompletionItem(run.id, help=f"{run.ending}, {run.task or run.name}") for run in runs[:_COMPLETED]]
 
 
 def find_run(run_id: str) -> RunRecord:
@@ -34,9 +45,18 @@ def repeatable_run(run_id: str) -> RunRecord:
     return _checked(run)
 
 
-def resumable_run(run_id: str) -> RunRecord:
-    """Return a run that can be resumed: it is not running and has not submitted."""
+def resumable_run(run_id: str, *, again: bool = False) -> RunRecord:
+    """Return a run that can be resumed: it is not running, has not submitted, and was not resumed unless `again`."""
     run = find_run(run_id)
+    if run.resumed_by is not None and not again:
+        later = find_run(run.resumed_by)
+        to_see = f"`rlm runs show {later.id}` shows it"
+        if later.ending not in ("submitted", "running", "resumed"):
+            to_see += f", `rlm resume {later.id}` goes on with it"
+        raise click.UsageError(
+            f"run {run.id} was resumed already, as run {later.id} ({later.ending}). {to_see[0].upper()}{to_see[1:]}; "
+            f"`rlm resume {run.id} --again` resumes {run.id} once more"
+        )
     if run.parent is not None:
         raise click.UsageError(f"run {run.id} is part of run {run.parent}; use that one")
     _checked(run)

@@ -134,7 +134,7 @@ def _bytes(data: bytes) -> Shape:
         where = f"Byte {error.start:,} is {data[error.start : error.start + 1]!r}, which is not UTF-8."
         return Shape("bytes", f"{size}, not UTF-8{about}", notes=(where, f"They begin: {data[:80]!r}"))
     inner = _text(text)
-    return Shape(**{**vars(inner), "kind": "bytes", "size": f"{size} of UTF-8 text: {inner.size}"})
+    return Shape(**{**inner.__dict__, "kind": "bytes", "size": f"{size} of UTF-8 text: {inner.size}"})
 
 
 def _encoding(data: bytes) -> str | None:

@@ -37,7 +37,7 @@ class Overrides:
     """By name: a text (or JSON, where the field does not take text), `@file`, or `@-` for standard input."""
 
     models: Mapping[str, str] = field(default_factory=dict)
-    """By role: main, sub, extraction."""
+    """By role: main, sub, extraction; and as `api_base` the endpoint of the main model."""
 
     budget: Mapping[str, Any] = field(default_factory=dict)
     """Fields of `FallbackTrigger`."""

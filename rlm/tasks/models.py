@@ -75,13 +75,20 @@ class Models:
 
 
 def choose(section: str | ModelsFile, given: Mapping[str, str], folder: Path) -> Models | None:
-    """Return the models of the file, replaced by those of the command line; None if there is no main model."""
+    """Return the models of the file, replaced by those of the command line; None if there is no main model.
+
+    `given` has models by role, and as `api_base` the endpoint of the main model.
+    """
     if isinstance(section, str):
         section = ModelsFile.model_validate({"main": section})
     script = ModelFile.model_validate({"scripted": section.scripted}) if section.scripted is not None else None
     main = given.get("main") or section.main or script
     if main is None:
         return None
+    if (endpoint := given.get("api_base")) is not None:
+        entry = {"model": main} if isinstance(main, str) else main.model_dump(exclude_unset=True)
+        if "scripted" not in entry:
+            main = ModelFile.model_validate({**entry, "api_base": endpoint})
     sub, extraction = (given.get(role) or getattr(section, role) or main for role in ROLES[1:])
     return Models(spec_of(main, folder), spec_of(sub, folder), spec_of(extraction, folder))
 

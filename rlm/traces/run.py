@@ -44,7 +44,7 @@ class RunRecord:
     started: float
     ended: float | None
     ending: str
-    """submitted, extracted or failed; running; unfinished if its process is gone."""
+    """submitted, extracted or failed; running; unfinished if its process is gone; resumed if another run went on."""
 
     reason: str | None
     confidence: float | None
@@ -70,6 +70,9 @@ class RunRecord:
     resumed_from: str | None
     event_count: int
     number: int = field(repr=False)
+    resumed_by: str | None = field(default=None, kw_only=True)
+    """The last run that resumed this one, unless it was loaded alone."""
+
     file: TraceFile = field(repr=False, compare=False)
 
     def reload(self) -> RunRecord:

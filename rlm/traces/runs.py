@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -110,7 +111,21 @@ def load(home: Path | str | None = None) -> Runs:
                 skipped.append(f"{path.name}: {error}")
             continue
         records += [run_record(file, row, live) for row in rows]
-    return Runs(records, skipped)
+    return Runs(_with_resumptions(records), skipped)
+
+
+def _with_resumptions(records: list[RunRecord]) -> list[RunRecord]:
+    """Return the runs, each with the last one that resumed it: what was unfinished is `resumed` then."""
+    resumed: dict[str, str] = {}
+    for run in sorted(records, key=lambda run: run.started):
+        if run.resumed_from is not None and "forked_at" not in (run.beginning.get("task") or {}):
+            resumed[run.resumed_from] = run.id
+    return [
+        run
+        if (by := resumed.get(run.id)) is None
+        else replace(run, resumed_by=by, ending="resumed" if run.ending == "unfinished" else run.ending)
+        for run in records
+    ]
 
 
 def find(prefix: str, home: Path | str | None = None) -> RunRecord:

@@ -234,7 +234,7 @@ def test_feedback_says_how_a_run_ended_and_what_failed(pool):
 def test_feedback_of_an_extraction_names_its_confidence(pool):
     models = {"lm": scripted_lm([LOOK]), "extraction_lm": scripted_lm({"*": '{"n": 3}'})}
     program = rlm.Predict("doc -> n: int", **models, max_iterations=1, pool=pool)
-    assert "did not submit: 1 of 1 iterations used" in feedback_of(program.run_with_fallback(doc="abc"))
+    assert "did not submit: 1 of 1 iteration used" in feedback_of(program.run_with_fallback(doc="abc"))
 
 
 def test_gepa_reflects_on_runs_that_failed(pool):
@@ -259,5 +259,5 @@ def test_gepa_reflects_on_runs_that_failed(pool):
     better = gepa.compile(program, trainset=examples("a", "ab"), valset=examples("abc", "abcd"))
     asked = "\n".join(str(request.messages) for request in reflection._engine_spec.requests)
     assert "ZeroDivisionError" in asked
-    assert "The run failed after 1 iterations" in asked
+    assert "The run failed after 1 iteration" in asked
     assert better(doc="abcde").n == 5

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from ..options import change_options, ending_options
+from ..recorded_tasks import complete_run
 
 
 @click.command("fork", short_help="Start a run from some iteration of a recorded one.")
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=complete_run)
 @click.option("--at", "at", type=click.IntRange(min=0), required=True, metavar="N", help="Keep the first N iterations.")
 @change_options
 @ending_options
@@ -37,6 +39,7 @@ def command(ctx: click.Context, /, run_id: str, at: int, **options: Any) -> None
                 f"run {run.id} has {count(len(before.iterations), 'iteration')}; --at {at} is past its end"
             )
         task = recorded_task(run, options)
+        task = replace(task, source={**(task.source or {}), "forked_at": at})
         click.echo(f"Run {run.id} is forked after iteration {at}.", err=True)
         code = run_and_show(task, output, options, before)
     ctx.exit(code)

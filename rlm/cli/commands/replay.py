@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .. import exit_codes
+from ..recorded_tasks import complete_run
 
 if TYPE_CHECKING:
     from ...replay import Replay
 
 
 @click.command("replay", short_help="Run a recorded run again and report differences.")
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=complete_run)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output, and nothing else.")
 @click.pass_context
 def command(ctx: click.Context, /, run_id: str, as_json: bool) -> None:

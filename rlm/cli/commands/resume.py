@@ -7,14 +7,16 @@ from typing import Any
 import click
 
 from ..options import change_options, ending_options
+from ..recorded_tasks import complete_run
 
 
 @click.command("resume", short_help="Continue a run that was cut off.")
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=complete_run)
+@click.option("--again", is_flag=True, help="Also if the run was resumed before.")
 @change_options
 @ending_options
 @click.pass_context
-def command(ctx: click.Context, /, run_id: str, **options: Any) -> None:
+def command(ctx: click.Context, /, run_id: str, again: bool, **options: Any) -> None:
     """Continue a recorded run that was interrupted or killed, or that its budget ended.
 
     A fresh kernel runs the recorded cells again. Calls to models and tools are answered from the record, so nothing is
@@ -32,7 +34,7 @@ def command(ctx: click.Context, /, run_id: str, **options: Any) -> None:
     from ..runner import run_and_show
 
     with answer_only() as output:
-        run = resumable_run(run_id)
+        run = resumable_run(run_id, again=again)
         task = recorded_task(run, options)
         from ...traces import recorded_run
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..main import CommandGroup
+from ..recorded_tasks import complete_run
 
 if TYPE_CHECKING:
     from ...traces import Runs
 
 _NAMED = 20
-_ENDINGS = ("submitted", "extracted", "failed", "running", "unfinished")
+_ENDINGS = ("submitted", "extracted", "failed", "running", "unfinished", "resumed")
 
 
 def _duration(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
@@ -88,7 +89,7 @@ def list_runs(
 
 
 @command.command("show")
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=complete_run)
 @click.option("--iteration", "number", type=click.IntRange(1), help="Only this iteration, in full.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object with the whole record.")
 def show_run(run_id: str, number: int | None, as_json: bool) -> None:
@@ -115,8 +116,8 @@ def show_run(run_id: str, number: int | None, as_json: bool) -> None:
 
 
 @command.command("diff")
-@click.argument("first", metavar="RUN")
-@click.argument("second", metavar="OTHER")
+@click.argument("first", metavar="RUN", shell_complete=complete_run)
+@click.argument("second", metavar="OTHER", shell_complete=complete_run)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def diff_runs(first: str, second: str, as_json: bool) -> None:
     """Compare two runs: their settings, where they part, and their endings."""
@@ -134,7 +135,7 @@ def diff_runs(first: str, second: str, as_json: bool) -> None:
 
 
 @command.command("export")
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=complete_run)
 @click.option("--to", "form", type=click.Choice(["json", "jsonl", "ipynb"]), required=True, help="The format.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="The file; `-` prints it.")
 def export_run(run_id: str, form: str, output: str | None) -> None:

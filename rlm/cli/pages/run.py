@@ -74,6 +74,7 @@ def _header(run: RunRecord) -> RenderableType:
         ("reason", reason or None),
         ("child of", None if run.parent is None else f"run {run.parent}{call}"),
         ("continues", None if run.resumed_from is None else f"run {run.resumed_from}"),
+        ("resumed by", None if run.resumed_by is None else f"run {run.resumed_by}"),
     ]
     table = facts_table(
         (name, ending_text(run) if name == "ending" else Text(clean(text))) for name, text in facts if text is not None

@@ -22,6 +22,7 @@ STYLES = {
     "failed": "bold red",
     "running": "bold blue",
     "unfinished": "bold magenta",
+    "resumed": "magenta",
 }
 _WIDE = 100
 """From this width on, the table has columns for the task, tokens and cost."""

@@ -6,12 +6,15 @@ second one functions that return the recorded answers of the host.
 
 from __future__ import annotations
 
+import ast
 import base64
 import json
 import zlib
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from ...shapes import kernel_source
 from ...text import encodable, fence
 from ..encoding import InputNotRecorded, restore_input
 
@@ -23,6 +26,9 @@ MAX_PACKED = 4 << 20
 """An input that is larger than this when compressed is left out."""
 
 _LITERAL_CHARS = 2_000
+_COMPILED = frozenset({"_SHAPES_SOURCE", "_shapes", "describe"})
+"""What the helpers have in order to compile `rlm.shapes` when it is needed; a notebook has its source."""
+
 _STAND_INS = ("SUBMIT", "llm_query", "llm_batch", "llm_query_batched", "rlm_query", "validate_json")
 
 
@@ -38,7 +44,8 @@ def notebook(run: RunRecord) -> tuple[str, list[str]]:
         reasoning = f"### Iteration {iteration.number}\n\n{_harmless(iteration.reasoning or '')}".rstrip()
         cells.append(_markdown(reasoning))
         if iteration.code:
-            cells.append(_code(iteration.code, _outputs(iteration), count=count))
+            tags = ["raises-exception"] if iteration.error else []
+            cells.append(_code(iteration.code, _outputs(iteration), count=count, tags=tags))
     cells.append(_markdown(_end(run)))
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"
@@ -108,10 +115,28 @@ def _functions_source(run: RunRecord) -> str:
             answers.setdefault(key, []).append([answer, call.error])
     packed = base64.b64encode(zlib.compress(json.dumps(answers).encode(), 9)).decode()
     names = sorted({*_STAND_INS, *(call.name for call in run.calls)})
-    helpers = files("rlm.repl").joinpath("kernel_helpers.py").read_text(encoding="utf-8")
+    helpers = _helpers_source()
     template = files(__package__).joinpath("stand_ins.py.txt").read_text(encoding="utf-8")
     stand_ins = "\n".join(f'{name} = stand_in("{name}")' for name in names if name.isidentifier())
     return f"{helpers}\n\n{template.replace('@RECORDED@', packed)}\n{stand_ins}"
+
+
+def _helpers_source() -> str:
+    """Return the helper functions of the REPL as code that the policy of the sandbox accepts: nothing is compiled."""
+    source = files("rlm.repl").joinpath("kernel_helpers.py").read_text(encoding="utf-8")
+    lines, body = source.splitlines(), ast.parse(source).body
+    kept = [node for node in body if not isinstance(node, ast.Expr) and _bound(node) not in _COMPILED]
+    helpers = "\n\n".join("\n".join(lines[node.lineno - 1 : node.end_lineno]) for node in kept)
+    return f"{kernel_source()}\n\n{helpers}"
+
+
+def _bound(node: ast.stmt) -> str | None:
+    match node:
+        case ast.FunctionDef(name=name):
+            return name
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return name
+    return None
 
 
 def _outputs(iteration: IterationRecord) -> list[dict[str, Any]]:
@@ -150,9 +175,17 @@ def _markdown(text: str) -> dict[str, Any]:
 
 
 def _code(
-    source: str, outputs: list[dict[str, Any]] | None = None, *, count: int | None = None, hidden: bool = False
+    source: str,
+    outputs: list[dict[str, Any]] | None = None,
+    *,
+    count: int | None = None,
+    hidden: bool = False,
+    tags: Sequence[str] = (),
 ) -> dict[str, Any]:
-    metadata = {"jupyter": {"source_hidden": True}} if hidden else {}
+    """Return a code cell. With the tag `raises-exception`, the cells after one that raises are executed, too."""
+    metadata: dict[str, Any] = {"jupyter": {"source_hidden": True}} if hidden else {}
+    if tags:
+        metadata["tags"] = list(tags)
     cell = {"cell_type": "code", "execution_count": count, "metadata": metadata}
     return {**cell, "outputs": outputs or [], "source": encodable(source)}
 

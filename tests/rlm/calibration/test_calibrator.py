@@ -67,7 +67,7 @@ def test_an_answer_below_the_threshold_is_not_acceptable(pool: Any, file: Path) 
     assert isinstance(bad, Failed)
     assert bad.partial_outputs == {"weight": 5010, "lost": False}
     assert bad.reason == (
-        "1 of 1 iterations used without SUBMIT; the confidence in the answer is 0.27, "
+        "1 of 1 iteration used without SUBMIT; the confidence in the answer is 0.27, "
         "and an error of at most 10% needs 0.85"
     )
     assert (len(bad.history), bad.confidence) == (1, 0.0)

@@ -612,7 +612,7 @@ def test_sizes(text: Any, size: int) -> None:
     assert jsonschema_rs.validator_for(json_schema()).is_valid(document)
 
 
-@pytest.mark.parametrize("text", ["512.0 MB", "1.5 KB", "999 B", "20.0 GB"])
+@pytest.mark.parametrize("text", ["512.0 MB", "1.5 KB", "999 B", "20.0 GB", "1 GiB", "4 KiB", "640 MiB"])
 def test_sizes_are_printed_as_they_are_read(text: str) -> None:
     assert size_text(parse_size(text)) == text
 

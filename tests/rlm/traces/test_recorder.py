@@ -85,7 +85,7 @@ def test_an_extracted_run_has_its_attempts_and_its_evidence(record: Record) -> N
         extraction=["nonsense", '{"n": 38}'],
     )
     assert run.ending == "extracted"
-    assert "1 of 1 iterations" in (run.reason or "")
+    assert "1 of 1 iteration" in (run.reason or "")
     first, second = run.attempts
     assert first.text == "nonsense"
     assert first.problems

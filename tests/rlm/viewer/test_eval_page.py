@@ -97,7 +97,7 @@ async def test_the_table_shows_scores_by_length_and_every_sample(tab: Any, place
     row = page.locator("[data-sample='lease-2']")
     await expect(row.locator(".score")).to_have_text("0.00")
     await expect(row.locator(".badge")).to_have_text("extracted")
-    await expect(row.locator(".confidence")).to_have_text("40%")
+    await expect(row.locator(".confidence")).to_have_text("0.40")
     await expect(row.locator(".given")).to_have_text("rent: 987654")
     await expect(row.locator(".answer .sub")).to_have_text("expected rent: 4001")
     await expect(row.locator(".cost")).to_have_text("$0.02")

@@ -2,7 +2,7 @@
 
 import { meter } from "./badge.js";
 import { h } from "../lib/dom.js";
-import { percent } from "../lib/format.js";
+import { score } from "../lib/format.js";
 import { line, shown } from "../lib/untrusted_text.js";
 import { valueOf } from "./value_view.js";
 
@@ -115,6 +115,7 @@ function sampleLine(sample) {
 const NO_ANSWER = {
   running: "The run is not finished; there is no answer yet.",
   unfinished: "The trace ends before there was an answer.",
+  resumed: "The trace ends before there was an answer; another run went on from here.",
 };
 
 export function answerCard(source, model) {
@@ -164,7 +165,7 @@ export function answerCard(source, model) {
       { class: "card-head" },
       h("h2", {}, run.ending === "failed" && outputs ? "Partial answer" : "Answer"),
       run.ending === "extracted" &&
-        h("span", { class: "confidence-note" }, `extracted, ${result.trust ?? `confidence ${percent(run.confidence)}`}`),
+        h("span", { class: "confidence-note" }, `extracted, ${result.trust ?? `confidence ${score(run.confidence)}`}`),
       submitted && result.trust && h("span", { class: "confidence-note" }, `submitted, ${result.trust}`),
     ),
     sample && sampleLine(sample),

@@ -4,7 +4,7 @@ import { h } from "../lib/dom.js";
 import { percent } from "../lib/format.js";
 import { line } from "../lib/untrusted_text.js";
 
-export const ENDINGS = ["submitted", "extracted", "failed", "running", "unfinished"];
+export const ENDINGS = ["submitted", "extracted", "failed", "running", "unfinished", "resumed"];
 
 export function badge(ending) {
   const known = ENDINGS.includes(ending) ? ending : "unfinished";

@@ -2,7 +2,7 @@
 
 import { badge, meter } from "./badge.js";
 import { h } from "../lib/dom.js";
-import { ago, clock, count, dollars, modelName, percent, plural, seconds, short, titleOf } from "../lib/format.js";
+import { ago, clock, count, dollars, modelName, score, plural, seconds, short, titleOf } from "../lib/format.js";
 import { line } from "../lib/untrusted_text.js";
 
 export function runRow(run, { chosen, choose, go }) {
@@ -43,7 +43,7 @@ export function runRow(run, { chosen, choose, go }) {
       { class: "cell confidence" },
       run.confidence === null || run.ending === "failed" || (run.ending === "submitted" && run.confidence === 1)
         ? h("span", { class: "none" }, "–")
-        : [meter(run.confidence), h("span", { class: "figure" }, percent(run.confidence))],
+        : [meter(run.confidence), h("span", { class: "figure" }, score(run.confidence))],
     ),
     h("span", { class: `cell answer ${run.answer ? "" : "why"}` }, line(text, 240)),
     h("span", { class: "cell model", title: String(run.model ?? "") }, line(modelName(run.model), 60)),

@@ -2,7 +2,7 @@
 
 import { badge, meter } from "./badge.js";
 import { h } from "../lib/dom.js";
-import { dollars, length, percent, plural, seconds, short } from "../lib/format.js";
+import { dollars, length, score, plural, seconds, short } from "../lib/format.js";
 import { line } from "../lib/untrusted_text.js";
 
 export function sampleRow(row, { go }) {
@@ -35,7 +35,7 @@ export function sampleRow(row, { go }) {
       "span",
       { class: "cell confidence" },
       row.ending === "failed" || (row.ending === "submitted" && row.confidence === 1)
-        ? h("span", { class: "none" }, "–") : [meter(row.confidence), percent(row.confidence)],
+        ? h("span", { class: "none" }, "–") : [meter(row.confidence), score(row.confidence)],
     ),
     h(
       "span",

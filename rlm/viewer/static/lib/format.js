@@ -42,20 +42,23 @@ export function length(value) {
   return n >= 1e3 && n % 100 === 0 ? `${n / 1e3}k` : count(n);
 }
 
-// Bytes, in units of 1024.
+// Bytes, as the command line writes them: MB is 1,000,000; MiB is written of exactly so much.
 export function bytes(value) {
   if (value === null || value === undefined) return "–";
   const n = Number(value);
-  const power = Math.max(0, Math.min(4, Math.floor(Math.log2(Math.max(1, n)) / 10)));
-  const amount = n / 1024 ** power;
-  return `${Number.isInteger(amount) ? amount : amount.toFixed(1)} ${["bytes", "KiB", "MiB", "GiB", "TiB"][power]}`;
+  for (const [index, unit] of ["KiB", "MiB", "GiB", "TiB"].entries()) {
+    const whole = n / 1024 ** (index + 1);
+    if (Number.isInteger(whole) && whole > 0 && whole < 1024) return `${whole} ${unit}`;
+  }
+  const power = Math.max(0, Math.min(4, Math.floor(Math.log10(Math.max(1, n)) / 3)));
+  return power === 0 ? `${n} B` : `${(n / 1000 ** power).toFixed(1)} ${["B", "KB", "MB", "GB", "TB"][power]}`;
 }
 
 const QUANTITIES = [
   [/_bytes$/, bytes],
   [/seconds$|duration|timeout|elapsed/, seconds],
   [/_usd$/, dollars],
-  [/confidence/, percent],
+  [/confidence/, score],
 ];
 
 // The value of a setting or a limit with its unit, which its name tells; null if it is not a number.
@@ -100,8 +103,14 @@ export function ago(time, now = Date.now() / 1000) {
   return new Date(time * 1000).toLocaleDateString(undefined, { year: "numeric", month: "short", day: "numeric" });
 }
 
+// A confidence or a score, as the command line writes it.
+export function score(value) {
+  return value === null || value === undefined ? "–" : Number(value).toFixed(2);
+}
+
+// The width of a bar.
 export function percent(value) {
-  return value === null || value === undefined ? "–" : `${Math.round(Number(value) * 100)}%`;
+  return `${Math.round(Number(value) * 100)}%`;
 }
 
 // The name of a model without its provider.

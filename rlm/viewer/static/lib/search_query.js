@@ -21,7 +21,7 @@ const CONDITION = /^([a-z_]+)(:|<=|>=|<|>|=)(.+)$/i;
 
 // The conditions, as the help lists them.
 export const CONDITIONS = [
-  ["ending:failed,extracted", "one of these endings: submitted, extracted, failed, running, unfinished"],
+  ["ending:failed,extracted", "one of these endings: submitted, extracted, failed, running, unfinished, resumed"],
   ["model:mini  task:  id:  reason:", "a text that contains this"],
   ["confidence<0.5  confidence>=90%", "the confidence of the answer"],
   ["cost>0.01", "US dollars"],

@@ -2,7 +2,7 @@
 
 import { fold } from "../components/text_block.js";
 import { h } from "../lib/dom.js";
-import { clock, count, dollars, percent, plural, seconds, titleOf } from "../lib/format.js";
+import { clock, count, dollars, score, plural, seconds, titleOf } from "../lib/format.js";
 import { RunModel } from "../lib/run_model.js";
 import { badge } from "../components/badge.js";
 import { diffed } from "../components/side_by_side.js";
@@ -11,7 +11,7 @@ import { line } from "../lib/untrusted_text.js";
 import { valueOf } from "../components/value_view.js";
 
 const PAGE = 40;
-const SAY = { confidence: percent, cost_usd: dollars, duration: seconds, tokens: count };
+const SAY = { confidence: score, cost_usd: dollars, duration: seconds, tokens: count };
 
 export class ComparePage {
   title = "Compare";
