@@ -133,6 +133,8 @@ def _kernelspec() -> Check:
     except NoSuchKernel:
         advice = "install rlm-kernel into the environment that Jupyter runs in"
         return Check("Jupyter", False, "no kernelspec rlm-sandbox", advice)
+    if importlib.util.find_spec("IPython") is None:
+        return Check("Jupyter", False, "notebooks need IPython", "pip install 'rlm-kernel[notebooks]'")
     return Check("Jupyter", True, f"kernelspec {spec.display_name!r}")
 
 

@@ -22,7 +22,7 @@ from typing import IO, Any
 from . import frames
 from .errors import KernelStartError
 from .isolation import cgroups
-from .isolation.confinement import Confinement, default_read_only
+from .isolation.confinement import Confinement, default_read_only, resolve
 from .isolation.probe import choose_tier
 from .limits import Limits
 from .polling import is_ready
@@ -43,6 +43,8 @@ class Setup:
     tier: str
     layers: frozenset[str]
     limits: Limits
+    files: tuple[str, ...] = ()
+    """Directories and files that the kernel may read, and that a session does not have."""
 
     @classmethod
     def choose(cls, isolation: str | frozenset[str], limits: Limits) -> Setup:
@@ -289,7 +291,8 @@ class Zygote:
 
     def _confinement(self, setup: Setup, number: int) -> Confinement:
         uid = self._uids[(os.getpid() * 4096 + number) % len(self._uids)] if os.geteuid() == 0 else None
-        return Confinement(setup.layers, setup.limits, self._read_only, "/box", uid)
+        read_only = resolve((*self._read_only, *setup.files)) if setup.files else self._read_only
+        return Confinement(setup.layers, setup.limits, read_only, "/box", uid)
 
     def _listen(self) -> None:
         reader = frames.Reader(_MAX_NEWS)

@@ -26,6 +26,7 @@ from .policy_words import (
     LOOKUPS,
     MEMBERS,
     MODULES,
+    NOTEBOOK,
     ORDINARY,
     OTHER_SPECIAL,
     READ_ONLY,
@@ -60,13 +61,15 @@ class Refusal:
         return f"line {self.line}: {self.message}. {self.hint}."
 
 
-def review(tree: ast.Module, reserved: frozenset[str] = frozenset()) -> tuple[Refusal, ...]:
+def review(
+    tree: ast.Module, reserved: frozenset[str] = frozenset(), *, in_notebook: bool = False
+) -> tuple[Refusal, ...]:
     """Everything in `tree` that is refused, in order of its lines; empty if the cell may run.
 
-    `reserved` names belong to the session: code may read and call them, but not bind them again. A review that fails
-    is a refusal.
+    `reserved` names belong to the session: code may read and call them, but not bind them again. In a notebook there is
+    a person, and what is for people may be used. A review that fails is a refusal.
     """
-    reviewer = _Reviewer(reserved)
+    reviewer = _Reviewer(reserved, NOTEBOOK if in_notebook else frozenset())
     try:
         return reviewer.read(tree)
     except Exception as error:
@@ -101,11 +104,12 @@ class _Reviewer(RestrictingNodeTransformer):
     what any method not overridden here reports to `error`.
     """
 
-    def __init__(self, reserved: frozenset[str]) -> None:
+    def __init__(self, reserved: frozenset[str], allowed: frozenset[str] = frozenset()) -> None:
         super().__init__()
         self.node: ast.AST | None = None
         self._reserved = reserved
-        self._builtins = BUILTINS.keys() - reserved
+        self._builtins = BUILTINS.keys() - reserved - allowed
+        self._allowed = allowed
         self._below: list[ast.AST] = []
         self._excused: set[ast.AST] = set()
         self._refusals: list[Refusal] = []
@@ -311,7 +315,7 @@ class _Reviewer(RestrictingNodeTransformer):
     def _check_module(self, node: ast.AST, name: str) -> bool:
         parts = name.split(".")
         for end in range(1, len(parts) + 1):
-            if why := MODULES.get(".".join(parts[:end])):
+            if (why := MODULES.get(module := ".".join(parts[:end]))) and module not in self._allowed:
                 self._refuse(node, f"`{name}` {why.reason}", why.hint)
                 return True
         return False

@@ -202,6 +202,11 @@ MODULES: Final[dict[str, Why]] = {
 }
 """Modules that cannot work in the sandbox or exist to get around it, with everything below them."""
 
+NOTEBOOK: Final = frozenset(
+    ["input", "IPython", "ipykernel", "jupyter_client", "jupyter_core", "ipywidgets", "getpass"]
+)
+"""Builtins and modules that may be used in a notebook."""
+
 _NO_PROGRAMS: Final = "starts other programs or processes, and the sandbox has none"
 _IN_PYTHON: Final = "Do the work in Python itself; pathlib, shutil and glob handle files"
 

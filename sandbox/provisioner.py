@@ -7,17 +7,24 @@ in, so the kernel needs no network even when Jupyter talks to it over TCP.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import importlib.util
+import os
 import signal
 import socket
 from typing import Any
 
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
-from traitlets import Dict, Unicode
+from traitlets import Dict, List, Unicode
 
+from .errors import KernelStartError
 from .launch import KernelProcess, Setup
-from .limits import Limits
+from .limits import MB, Limits
 from .pool import default_pool
+
+_OUTPUT_BYTES = 8 * MB
+"""For notebooks: figures are larger than text."""
 
 _CHANNELS = ("shell", "control", "iopub", "stdin", "hb")
 
@@ -28,6 +35,7 @@ class SandboxProvisioner(KernelProvisionerBase):
     isolation = Unicode("auto", config=True, help="auto, or the name of an isolation tier")
     policy = Unicode("enforce", config=True, help="off, warn or enforce")
     limits = Dict(config=True, help="Limits by name, where they differ from the defaults")
+    files = List(Unicode(), config=True, help="Files and directories to read; relative ones are beside the notebook")
 
     _process: KernelProcess | None = None
     _exit_code: int | None = None
@@ -92,14 +100,21 @@ class SandboxProvisioner(KernelProvisionerBase):
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
         """Called to start the kernel. `cmd` is not run: the fork server has everything imported already."""
-        limits = Limits(**self.limits)
-        setup = Setup.choose(self.isolation, limits)
+        if importlib.util.find_spec("IPython") is None:
+            raise KernelStartError("a notebook kernel needs IPython: pip install 'rlm-kernel[notebooks]'")
+        limits = Limits(**{"output_bytes": _OUTPUT_BYTES, **self.limits})
+        beside = os.path.abspath(kwargs.get("cwd") or os.curdir)
+        files = [os.path.join(beside, os.path.expanduser(path)) for path in self.files]
+        if missing := [path for path in files if not os.path.exists(path)]:
+            raise KernelStartError(f"`files` of the kernelspec: {missing[0]} does not exist")
+        setup = dataclasses.replace(Setup.choose(self.isolation, limits), files=tuple(map(os.path.realpath, files)))
         config = {
             "key": _text(self.connection_info["key"]),
-            "rich": True,
+            "notebook": True,
             "policy": self.policy,
             "output_bytes": limits.output_bytes,
             "memory_bytes": limits.memory_bytes,
+            "files": list(setup.files),
         }
         try:
             self._process = await asyncio.to_thread(

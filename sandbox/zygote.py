@@ -262,6 +262,7 @@ def become_kernel(confinement: Confinement, order: dict[str, Any], given: list[i
         os.dup2(source, target)
     os.close(nothing)
     os.close(errors)
+    given[-1] = 2  # for last words
     home = confinement.scratch
     size = rlimits.open_address_space()  # while there still is a /proc
     confine(confinement)
@@ -282,7 +283,9 @@ def become_kernel(confinement: Confinement, order: dict[str, Any], given: list[i
     calls = given[len(names)] if order["calls"] else None
     snapshot.prime()
     warmup.warm_up()
-    main.Kernel(config, channels.Channels(sockets, listening=bool(config.get("rich"))), calls, size).start()
+    if config.get("notebook"):
+        main.notebook_kernel()(config, channels.Channels(sockets, listening=True), calls, size).start()
+    main.Kernel(config, channels.Channels(sockets, listening=False), calls, size).start()
 
 
 def _set_environment(home: str) -> None:

@@ -38,8 +38,8 @@ class Channels:
         """`sockets` are descriptors by channel: `shell` and `iopub`, for notebooks also `control`, `stdin`, `hb`."""
         self._watched: dict[int, Callable[[], None]] = {}
         self._poller: zmq.Poller | select.poll = zmq.Poller() if listening else select.poll()
-        self._kept: list[Any] = []
         self.control: Channel | None = None
+        self.stdin: Channel | None = None
         self.shell: Channel
         self.iopub: Channel
         if listening:
@@ -76,7 +76,7 @@ class Channels:
         self.control = self._bound(context, zmq.ROUTER, sockets["control"])
         self.iopub = self._bound(context, zmq.XPUB, sockets["iopub"])
         if "stdin" in sockets:
-            self._kept.append(_bound(context, zmq.ROUTER, sockets["stdin"]))
+            self.stdin = _bound(context, zmq.ROUTER, sockets["stdin"])
         if "hb" in sockets:
             heartbeat = _bound(context, zmq.REP, sockets["hb"])
             threading.Thread(target=_beat, args=(heartbeat,), daemon=True, name="heartbeat").start()

@@ -1,41 +1,18 @@
-"""The value of a cell's last expression, as text and, for notebooks, in the richer forms that it offers."""
+"""The value of a cell's last expression, as text and as JSON. What notebooks show is in `shell.py`."""
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Any
 
-_REPRESENTATIONS = {
-    "text/html": "_repr_html_",
-    "text/markdown": "_repr_markdown_",
-    "text/latex": "_repr_latex_",
-    "image/svg+xml": "_repr_svg_",
-    "image/png": "_repr_png_",
-    "image/jpeg": "_repr_jpeg_",
-}
 _NOTE_CHARS = 60  # for saying how much was cut, at the end
 
 
-def bundle(value: Any, *, rich: bool, max_bytes: int) -> dict[str, Any]:
-    """A MIME bundle of the value; what is longer than `max_bytes` is cut (text) or left out (the rest)."""
-    data: dict[str, Any] = {"text/plain": _cut(_text(value), max_bytes)}
-    if not rich or isinstance(value, type):
-        return data
-    whole = getattr(value, "_repr_mimebundle_", None)
-    if callable(whole):
-        made = whole()
-        data |= made[0] if isinstance(made, tuple) else made or {}
-    for mime, name in _REPRESENTATIONS.items():
-        represent = getattr(value, name, None)
-        if mime in data or not callable(represent):
-            continue
-        made = represent()
-        if isinstance(made, bytes):
-            made = base64.b64encode(made).decode()
-        if isinstance(made, str) and len(made) <= max_bytes:
-            data[mime] = made
-    return data
+def as_text(value: Any, max_bytes: int) -> str:
+    """The `repr` of the value, cut to `max_bytes`."""
+    text = repr(value)
+    # A subclass of str may lie about its length; from here on it is a plain str.
+    return cut(text if type(text) is str else str.__str__(text), max_bytes)
 
 
 def as_json(value: Any, max_bytes: int) -> str | None:
@@ -47,13 +24,8 @@ def as_json(value: Any, max_bytes: int) -> str | None:
     return text if len(text) <= max_bytes else None
 
 
-def _text(value: Any) -> str:
-    text = repr(value)
-    # A subclass of str may lie about its length; from here on it is a plain str.
-    return text if type(text) is str else str.__str__(text)
-
-
-def _cut(text: str, max_bytes: int) -> str:
+def cut(text: str, max_bytes: int) -> str:
+    """The text; one that is longer ends in how much was left out."""
     if not text.isascii():
         kept = text.encode("utf-8", "surrogatepass")[:max_bytes].decode("utf-8", "ignore")
     else:

@@ -35,8 +35,6 @@ class Outcome:
     facts: dict[str, Any]
     """What our own host wants to know beside it."""
 
-    failed: bool
-
 
 class Execution:
     """The cells of one kernel, with what they may use and what they print."""
@@ -49,12 +47,10 @@ class Execution:
         *,
         output_bytes: int,
         mode: policy.Mode,
-        rich: bool,
     ) -> None:
         self._publisher = publisher
         self._interrupts = interrupts
         self._threads = threads
-        self._rich = rich
         self._pid = os.getpid()
         self._warnings: list[str] = []
         self._exited = False
@@ -70,19 +66,16 @@ class Execution:
 
     def keep_builtins(self) -> None:
         """Put the builtins back after each cell as they are now: `builtins.len = None` would end the kernel."""
-        self._restore_builtins = functools.partial(vars(builtins).update, vars(builtins).copy())
+        self.restore_builtins = functools.partial(vars(builtins).update, vars(builtins).copy())
 
     def apply_policy(self) -> None:
         """Review cells from now on, if the mode says so."""
-        self.cells.review = None if self.mode == "off" else self._review
+        self.cells.review = None if self.mode == "off" else self.review
 
     def run(self, message: Message) -> Outcome:
         """Run the cell of a request to its end."""
         code = message.content.get("code", "")
         silent = bool(message.content.get("silent"))
-        if self._rich and not silent:
-            count = self.cells.count + 1
-            self._publisher.publish("execute_input", {"code": code, "execution_count": count}, message)
         self.printed.begin(self.output_bytes)
         self._warnings.clear()
         self._exited = False
@@ -94,7 +87,7 @@ class Execution:
             try:
                 value = self.cells.run(code)
             finally:
-                self._restore_builtins()
+                self.restore_builtins()
             if value is not None and not silent:
                 self._publish_value(value, message)
                 del value
@@ -103,7 +96,7 @@ class Execution:
             if isinstance(error.code, str):
                 self.printed.write("stderr", error.code + "\n")
         except BaseException as error:
-            self._restore_builtins()  # a `__repr__` is code of the cell's, too
+            self.restore_builtins()  # a `__repr__` is code of the cell's, too
             self._make_room()
             failed = failure(error)
             del error
@@ -114,22 +107,19 @@ class Execution:
 
     def abandoned(self, message: Message, frame: types.FrameType | None) -> Outcome:
         """The cell of that request was stopped in this frame."""
-        self._restore_builtins()
+        self.restore_builtins()
         self.cells.forget_loop()
         stopped_by_host = self._interrupts.by_host
         why = None if stopped_by_host else interrupted(frame, "CellStopped", "the cell was stopped from outside")
         return self._outcome(message, why, None)
 
-    def display(self, *values: Any) -> None:
-        """Show values in a notebook."""
-        self.printed.flush()
-        for value in values:
-            data = display.bundle(value, rich=True, max_bytes=self.output_bytes)
-            content = {"data": data, "metadata": {}, "transient": {}}
-            self._publisher.publish("display_data", content, self._publisher.request)
+    def take_warnings(self) -> list[str]:
+        """What the policy had to say about the cell."""
+        warnings, self._warnings = self._warnings, []
+        return warnings
 
     def _outcome(self, message: Message, failed: Failure | None, began: float | None) -> Outcome:
-        self._restore_builtins()
+        self.restore_builtins()
         self.cells.namespace.update(self.reserved)
         self.printed.flush()
         if self._reserve is None:
@@ -151,13 +141,11 @@ class Execution:
         }
         if failed is not None:
             error = {"ename": failed.name, "evalue": failed.message, "traceback": failed.traceback.splitlines()}
-            if self._rich:
-                self._publisher.publish("error", error, message)
             content |= {"status": "error", **error}
             facts |= {"line": failed.line, "limit": failed.limit}
         if began is not None:
             facts["seconds"] = time.perf_counter() - began
-        return Outcome(content, facts, failed is not None)
+        return Outcome(content, facts)
 
     def _make_room(self) -> None:
         """Room to speak, should memory be what is missing."""
@@ -166,19 +154,19 @@ class Execution:
             self._reserve = None
 
     def _publish_value(self, value: Any, message: Message) -> None:
-        data = display.bundle(value, rich=self._rich, max_bytes=self.output_bytes)
+        data = {"text/plain": display.as_text(value, self.output_bytes)}
         wanted = message.metadata.get(COMM)
         if isinstance(wanted, dict) and wanted.get("json") and (text := display.as_json(value, self.output_bytes)):
             data["application/json"] = text
         self.printed.flush()
         content = {"data": data, "metadata": {}, "execution_count": self.cells.count}
         self._publisher.publish("execute_result", content, message)
-        if not self._rich:
-            with contextlib.suppress(Exception):  # not plain, or too large: its `repr` has to do
-                self._value = {"value": snapshot.plain_value(value, value_bytes=_VALUE_BYTES)}
+        with contextlib.suppress(Exception):  # not plain, or too large: its `repr` has to do
+            self._value = {"value": snapshot.plain_value(value, value_bytes=_VALUE_BYTES)}
 
-    def _review(self, tree: ast.Module, source: str) -> None:
-        refusals = policy.review(tree, frozenset(self.reserved))
+    def review(self, tree: ast.Module, source: str, *, in_notebook: bool = False) -> None:
+        """Have the policy read a cell. Raises `Refused` if it may not run."""
+        refusals = () if self.mode == "off" else policy.review(tree, frozenset(self.reserved), in_notebook=in_notebook)
         if not refusals:
             return
         if self.mode == "warn":

@@ -8,7 +8,6 @@ import faulthandler
 import os
 import socket
 import sys
-import time
 import types
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -17,26 +16,26 @@ from .. import policy_words
 from ..isolation import rlimits
 from ..wire import COMM, Message, Wire, WireError
 from ..zmtp import HungUp
-from . import client_requests, snapshot
+from . import snapshot
 from .call_client import CallClient, stub
 from .cell_threads import CellThreads
 from .channels import Channel, Channels
 from .execution import Execution, Outcome
 from .inputs import bind, helpers
 from .interrupts import Interrupts
+from .kernel_info import kernel_info
 from .publisher import Publisher
 from .snapshot_delta import LastSnapshot
 from .streams import Printed, Stream
 
 
 class Kernel:
-    """One kernel, for one session or one notebook."""
+    """The kernel of one session. `notebook.py` has that of a notebook."""
 
     def __init__(
         self, config: dict[str, Any], channels: Channels, calls: int | None, address_space: int | None
     ) -> None:
         """`calls` is the descriptor of the call socket; `address_space` one that tells how much the process uses."""
-        self._notebook = bool(config.get("rich"))
         self._memory_bytes = config["memory_bytes"]
         self._address_space = address_space
         self._inputs: frozenset[str] = frozenset()
@@ -55,7 +54,6 @@ class Kernel:
             self._threads,
             output_bytes=config.get("output_bytes", 1 << 20),
             mode=config.get("policy", "enforce"),
-            rich=self._notebook,
         )
         self._calls: CallClient | None = None
         if calls is not None:
@@ -63,7 +61,7 @@ class Kernel:
         self._handlers: dict[str, Callable[[Message, Channel], None]] = {
             "execute_request": self._execute,
             "comm_msg": self._comm,
-            "shutdown_request": self._shutdown,
+            "kernel_info_request": self._tell,
         }
 
     @property
@@ -77,8 +75,6 @@ class Kernel:
         builtins.input = _no_input
         faulthandler.enable(2)
         self._interrupts.listen()
-        if self._notebook:
-            builtins.display = self._execution.display  # type: ignore[attr-defined]
         self._execution.keep_builtins()
         if self._calls is not None:
             self._channels.watch(self._calls.socket.fileno(), self._pump)
@@ -100,11 +96,14 @@ class Kernel:
         if channel is self._iopub:
             self._welcome(parts[0])
             return
+        if (message := self._unpacked(parts)) is not None:
+            self._handle(message, channel)
+
+    def _unpacked(self, parts: list[bytes]) -> Message | None:
         try:
-            message = self._wire.unpack(parts)
+            return self._wire.unpack(parts)
         except WireError:
-            return  # not from our host
-        self._handle(message, channel)
+            return None  # not from our host
 
     def close(self) -> None:
         """Let go of the call socket."""
@@ -115,12 +114,9 @@ class Kernel:
         if channel is self._shell:
             self._request = message
         self._publisher.request = message
-        if not self._notebook:  # our own host knows by the answer that the request is done
-            self._handlers.get(message.kind, self._answer)(message, channel)
-            return
-        self._publisher.status("busy", message)
-        self._handlers.get(message.kind, self._answer)(message, channel)
-        self._publisher.status("idle", message)
+        handler = self._handlers.get(message.kind)
+        if handler is not None:  # what we do not know is not answered
+            handler(message, channel)
 
     def _welcome(self, event: bytes) -> None:
         if event[:1] == b"\x01":
@@ -142,8 +138,6 @@ class Kernel:
         assert message is not None
         self._threads.stop()
         self._finish(message, self._execution.abandoned(message, frame))
-        if self._notebook:
-            self._publisher.status("idle", message)
         self._serve()
 
     def _finish(self, message: Message, outcome: Outcome) -> None:
@@ -152,33 +146,12 @@ class Kernel:
         if isinstance(wanted, dict) and "variables" in wanted:
             with contextlib.suppress(Exception):
                 facts["variables"] = self._changed_variables(wanted["variables"])
-        # What a client sends once it has the reply was not queued behind this cell: look before replying.
-        stops = outcome.failed and message.content.get("stop_on_error", True)
-        queued = self._queued() if stops else []
         try:
             self._publisher.reply(self._shell, "execute_reply", outcome.content, message, {COMM: facts})
         except MemoryError:
             for name in ("variables", "value"):
                 facts.pop(name, None)
             self._publisher.reply(self._shell, "execute_reply", outcome.content, message, {COMM: facts})
-        self._abort(queued)
-
-    def _queued(self) -> list[Message]:
-        waiting = []
-        while (parts := self._shell.receive()) is not None:
-            with contextlib.suppress(WireError):
-                waiting.append(self._wire.unpack(parts))
-        return waiting
-
-    def _abort(self, queued: list[Message]) -> None:
-        """A notebook that runs all its cells expects those after a failed one not to run."""
-        for message in queued:
-            if message.kind == "execute_request":
-                self._publisher.status("busy", message)
-                self._publisher.reply(self._shell, "execute_reply", {"status": "aborted"}, message)
-                self._publisher.status("idle", message)
-            else:
-                self._handlers.get(message.kind, self._answer)(message, self._shell)
 
     # -- what our own host asks for
 
@@ -249,21 +222,15 @@ class Kernel:
             os.close(self._address_space)
             self._address_space = None
 
-    # -- what any client may ask for
+    def _tell(self, message: Message, channel: Channel) -> None:
+        self._publisher.reply(channel, "kernel_info_reply", kernel_info(), message)
 
-    def _answer(self, message: Message, channel: Channel) -> None:
-        """What any Jupyter client may ask of any kernel; what we do not know is not answered."""
-        content = client_requests.reply_to(message.kind, message.content, self._execution.cells.namespace)
-        if content is not None:
-            self._publisher.reply(channel, message.kind.replace("_request", "_reply"), content, message)
 
-    def _shutdown(self, message: Message, channel: Channel) -> None:
-        content = {"status": "ok", "restart": bool(message.content.get("restart"))}
-        self._publisher.reply(channel, "shutdown_reply", content, message)
-        self._publisher.publish("shutdown_reply", content, message)
-        self._publisher.status("idle", message)
-        time.sleep(0.05)  # let the last messages leave
-        os._exit(0)
+def notebook_kernel() -> type[Kernel]:
+    """The kernel of a notebook, which takes IPython to import."""
+    from .notebook import NotebookKernel
+
+    return NotebookKernel
 
 
 def _no_input(prompt: object = "") -> NoReturn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from ..wire import Message, Wire
@@ -23,9 +24,17 @@ class Publisher:
         self.request: Message | None = None
         """The last request: what is printed belongs to it."""
 
-    def publish(self, kind: str, content: dict[str, Any], parent: Message | None) -> None:
+    def publish(
+        self,
+        kind: str,
+        content: dict[str, Any],
+        parent: Message | None,
+        metadata: dict[str, Any] | None = None,
+        buffers: Sequence[bytes] = (),
+    ) -> None:
         """Say something to everybody."""
-        _, frames = self._wire.pack(kind, content, parent=parent.header if parent else {})
+        above = parent.header if parent else {}
+        _, frames = self._wire.pack(kind, content, parent=above, metadata=metadata, buffers=buffers)
         self._send(self._iopub, [kind.encode(), *frames])
 
     def status(self, state: str, parent: Message) -> None:

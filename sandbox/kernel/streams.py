@@ -59,6 +59,16 @@ class Printed:
                 for start in range(0, len(text), _LARGEST):
                     self._send(self._stream, text[start : start + _LARGEST])
 
+    def take(self, size: int) -> bool:
+        """Count output that is sent in another way; False if there is no room for it, and it counts as dropped."""
+        self._threads.check()
+        with self._shield, self._lock:
+            if size > self.left:
+                self.dropped += size
+                return False
+            self.left -= size
+            return True
+
     def _take(self, stream: str, text: str) -> None:
         text = self._cap(text)
         if not text:

@@ -96,7 +96,7 @@ def test_an_ordinary_client_gets_completions_help_and_history(client):
     ask = {"reply": True, "timeout": 30}
     assert client.complete("number_o", **ask)["content"]["matches"] == ["number_of_pages"]
     client.execute_interactive("pages = []", timeout=30)
-    assert client.complete("pages.app", **ask)["content"]["matches"] == ["pages.append"]
+    assert client.complete("pages.app", **ask)["content"]["matches"] == ["append"]
     found = client.inspect("shout", 3, **ask)["content"]
     assert found["found"]
     assert "Say it louder." in found["data"]["text/plain"]
