@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from .adapters import OutlinesAdapter, TwoStepAdapter
     from .batch import BatchSummary, open_batch, run_batch
     from .budgets import FallbackTrigger
+    from .chat.chat import Chat
+    from .chat.settings import SessionSettings
     from .errors import *  # noqa: F403
     from .evals import evaluate
     from .interpreter import SandboxInterpreter
@@ -36,6 +38,7 @@ __version__ = "0.2.0"
 __all__ = [
     "RLM",
     "BatchSummary",
+    "Chat",
     "Evidence",
     "Extracted",
     "Failed",
@@ -47,6 +50,7 @@ __all__ = [
     "Run",
     "SandboxInterpreter",
     "SandboxSettings",
+    "SessionSettings",
     "Signature",
     "Submitted",
     "TwoStepAdapter",
@@ -66,6 +70,7 @@ __all__ += errors.__all__
 _MODULES = {
     "RLM": "predict:Predict",
     "BatchSummary": "batch.summary",
+    "Chat": "chat.chat",
     "Evidence": "results",
     "Extracted": "results",
     "Failed": "results",
@@ -77,6 +82,7 @@ _MODULES = {
     "Run": "run",
     "SandboxInterpreter": "interpreter",
     "SandboxSettings": "predict",
+    "SessionSettings": "chat.settings",
     "Signature": "signatures",
     "Submitted": "results",
     "TwoStepAdapter": "adapters",

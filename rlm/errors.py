@@ -27,6 +27,9 @@
     │   ├── MaxRetriesExceeded    every attempt was refused; with everything that was tried
     │   └── TwoStepError          the second step of `TwoStepAdapter` failed; `tag` says how
     │       └── TwoStepParseError because of what the extraction model answered: also dspy's `AdapterParseError`
+    ├── SessionError              a session of several questions cannot do what it was asked for
+    │   ├── SessionInUse          another process, or another object of this one, has it open
+    │   └── UnknownSession        no session, or more than one, has an id with this prefix
     ├── NoPlans                   there is no plan to run
     ├── AlreadyAnswered           an operator has answered this escalation before
     ├── JsonLogError              a JSON log cannot be read or written
@@ -75,6 +78,7 @@ if TYPE_CHECKING:
     from .calibration.io import CalibratorError
     from .calibration.select import TooLittle
     from .calibration.threshold import NoRule
+    from .chat.errors import SessionError, SessionInUse, UnknownSession
     from .evals.log import EvalLogError, LogWriteError
     from .evals.runner import EvaluationStopped
     from .evals.suites.custom import SuiteFileError
@@ -146,6 +150,8 @@ __all__ = [
     "RunFailed",
     "SchemaError",
     "ScriptEnded",
+    "SessionError",
+    "SessionInUse",
     "SignatureError",
     "SuiteFileError",
     "TaskError",
@@ -154,6 +160,7 @@ __all__ = [
     "TwoStepError",
     "TwoStepParseError",
     "UnknownRun",
+    "UnknownSession",
     "UnsupportedConstraint",
     "WeightsError",
     "YamlError",
@@ -199,6 +206,8 @@ _HOME = {
     "RunFailed": "predict",
     "SchemaError": "extraction.errors",
     "ScriptEnded": "models.scripted",
+    "SessionError": "chat.errors",
+    "SessionInUse": "chat.errors",
     "SignatureError": "signatures.parser",
     "SuiteFileError": "evals.suites.custom",
     "TaskError": "tasks.errors",
@@ -207,6 +216,7 @@ _HOME = {
     "TwoStepError": "adapters.two_step.errors",
     "TwoStepParseError": "adapters.two_step.errors",
     "UnknownRun": "traces.run",
+    "UnknownSession": "chat.errors",
     "UnsupportedConstraint": "models.local.errors",
     "WeightsError": "models.local.gguf.errors",
     "YamlError": "yaml12",

@@ -42,6 +42,8 @@ from .signatures import Signature
 from .traces.writer import default_observer
 
 if TYPE_CHECKING:
+    from .chat.chat import Chat
+    from .chat.settings import SessionSettings
     from .plans import Plan, PlanSettings
 
 Tool = Callable[..., Any]
@@ -223,6 +225,23 @@ class Predict(dspy.Module):  # type: ignore[misc]
         """As `resume`, in the event loop of the caller."""
         return await self._resumed(run_id)
 
+    def session(self, settings: SessionSettings | None = None, /, **inputs: Any) -> Chat:
+        """Return a session: several questions, one after another, over the same inputs and variables.
+
+        `inputs` are those that all questions share; each question gives the others. See `rlm.Chat`.
+        """
+        from .chat.chat import new_chat
+
+        recorder = default_observer() if self._record else ignore
+        return new_chat(self._question_config(), inputs, settings, recorder=recorder)
+
+    def reopen(self, session_id: str) -> Chat:
+        """Return a session of this signature that is on disk. Its kernel is rebuilt; no model is asked again."""
+        from .chat.chat import reopen_chat
+
+        recorder = default_observer() if self._record else ignore
+        return reopen_chat(self._question_config(), session_id, recorder=recorder)
+
     def forward(self, /, **inputs: Any) -> Any:
         """Run as a dspy module: its outputs as a `RunPrediction`. Raise `RunFailed` when there are none."""
         run = self._make_run(inputs)
@@ -268,6 +287,12 @@ class Predict(dspy.Module):  # type: ignore[misc]
             return AgreementLoop(config, inputs, self._agreement, past=past, make=new_loop)
 
         return Run(make, fan_out(*observers), recorded=recorder is not ignore)
+
+    def _question_config(self) -> Callable[[Observer], RunConfig]:
+        """Return what makes the configuration of a question in a session."""
+        if self._plans is not None:
+            raise ValueError("a session has no plans: each plan would need a kernel of its own; leave `plans` out")
+        return lambda observe: self._config(fan_out(observe, self._observe))
 
     def _config(self, observe: Observer) -> RunConfig:
         lm = self.act.lm or dspy.settings.lm

@@ -216,12 +216,18 @@ class Session:
 
     def set(self, **inputs: Any) -> None:
         """Give the session more inputs, or new values for those it has. They count as memory of the session."""
+        self.update(inputs)
+
+    def update(self, inputs: Mapping[str, Any], *, protected: Iterable[str] = ()) -> None:
+        """As `set`, with inputs by name. Code may not rebind those that are `protected`, now or before."""
         for name in inputs:
             data.check_name(name)
+        self._protected = [*{*self._protected, *protected}]
+        names = [name for name in inputs if name in self._protected]
         parcel = data.pack(inputs, by="descriptor" if self._link.carrier is not None else "buffer")
         with self._one_at_a_time:
             self._ensure_alive()
-            exchange = self._begin_inputs(parcel, {})
+            exchange = self._begin_inputs(parcel, {"protected": names})
             self._end_inputs(exchange.answer(exchange.wait()))
 
     def set_functions(self, functions: Mapping[str, Callable[..., Any]]) -> None:

@@ -15,6 +15,7 @@ from ..models.client import Answer
 from ..reading import MapPlan, Mode
 from ..results import ExecutionResult
 from ..signatures import Signature
+from .kernels import KernelSource, OwnKernels
 from .tools import RESERVED, refuse_tools
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ class RunConfig:
     """The dspy adapter of steps, typed questions and the extraction: `rlm.OutlinesAdapter()`, for example."""
 
     pool: sandbox.Pool | None = None
+    kernels: KernelSource = field(default_factory=OwnKernels)
+    """Where the kernel comes from. Child runs have kernels of their own."""
+
     observe: Observer = ignore
     main_call: MainCall | None = None
     """Asks the main model in place of a plain call: `Predict` calls its inner dspy predictor."""

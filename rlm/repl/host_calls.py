@@ -106,11 +106,12 @@ class CallLog:
             if task is not None:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
-            answer, error = None, None
+            answer, error, stopped = None, None, False
             try:
                 answer = await self._answer(name, function, arguments, args, kwargs)
                 return answer
             except StopCell:
+                stopped = True
                 raise
             except SystemExit as ended:  # `sys.exit` in a tool ends the call, not the run
                 error = f"SystemExit: {ended.code}"
@@ -124,7 +125,7 @@ class CallLog:
             finally:
                 seconds = time.monotonic() - began
                 timed.append(CallRecord(name, seconds, error))
-                records.append(RecordedCall(name, arguments, answer, error))
+                records.append(RecordedCall(name, arguments, answer, error, stopped))
                 text = json.dumps(answer, ensure_ascii=False, default=repr) if self._emit.active and not error else None
                 self._emit(CallEnded(self._emit.run_id, number, name, iteration, seconds, error, text))
 
@@ -135,6 +136,8 @@ class CallLog:
         if self.replay is not None:
             past = self.replay.take(name, arguments, repeatable=name in self._repeatable)
         if past is not None:
+            if past.stopped:
+                raise StopCell
             if past.error is not None:
                 raise _raised(past.error)
             return past.answer

@@ -41,6 +41,7 @@ from .extraction import extract_outputs
 from .hints.grounding import Grounding
 from .hints.rules import CellFacts, hints_for
 from .host_calls import CallLog, current_call
+from .kernels import OwnKernels
 from .llm import OutOfTime, RunModels
 from .opening import first_cell
 from .output_checks import output_check
@@ -51,6 +52,11 @@ from .session import ReplSession, helper_source, output_of
 from .tools import REPEATABLE, RESERVED, DepthExceeded, ReplTools
 
 Ending = TypeVar("Ending", bound=Submitted[Any] | Extracted[Any] | Failed)
+
+
+def new_run_id() -> str:
+    """Return an id that no other run has."""
+    return uuid.uuid4().hex[:12]
 
 
 class RunLoop:
@@ -64,12 +70,13 @@ class RunLoop:
         ledger: Ledger | None = None,
         past: RecordedRun | None = None,
         parent: str | None = None,
+        run_id: str | None = None,
     ) -> None:
         """Check the inputs; nothing is started. With `past`, its iterations are replayed first.
 
-        `parent` is the id of the run that this one is a part of.
+        `parent` is the id of the run that this one is a part of, `run_id` the id of this one, where it is known.
         """
-        self.id = uuid.uuid4().hex[:12]
+        self.id = run_id or new_run_id()
         self.config, self.past = config, past
         self.inputs = config.check_inputs(inputs)
         self.recorded = past.iterations if past is not None else ()
@@ -77,7 +84,7 @@ class RunLoop:
         self.ledger.keep_for_extraction()
         self.emit = Emitter(self.id, config.observe)
         self.history = REPLHistory()
-        self.grounding = Grounding.of(self.inputs)
+        self.grounding = Grounding.of(self.inputs, config.kernels.read)
         self.profile = profile_for(profile_of(config.main_model).constrains)
         self.models = RunModels.of(config, self.ledger, self.emit, past, self.profile)
         self.tools = ReplTools(
@@ -103,6 +110,7 @@ class RunLoop:
             self.ledger.remaining(0),
             config.guidance,
             known=RESERVED,
+            before=config.kernels.context,
         )
         self.suggestion: str | None = None  # the SUBMIT call that the model was shown last
         self.running: tuple[int, str | None, str] | None = None  # number, reasoning and code of the present cell
@@ -246,7 +254,8 @@ class RunLoop:
         child = Signature.of(signature, reserved=RESERVED)
         if self.ledger.depth + 1 > self.config.depth:
             raise DepthExceeded(f"child runs may nest {self.config.depth} deep")
-        config = replace(self.config, signature=child, checks=(), main_call=None, task=None, guidance=None, sealed={})
+        own: dict[str, Any] = {"checks": (), "main_call": None, "task": None, "guidance": None, "sealed": {}}
+        config = replace(self.config, signature=child, kernels=OwnKernels(), **own)
         config = replace(config, mode="repl", map=None)
         config.check_inputs(inputs)
         self.ledger.reserve_call()  # it asks models on behalf of a cell, as any call does

@@ -100,8 +100,12 @@ class StandardProfile:
         budget: Remaining,
         guidance: str | None,
         known: Iterable[str],
+        before: str | None = None,
     ) -> Conversation:
-        """Return the conversation with the system prompt and the task. `known` are the runtime's own functions."""
+        """Return the conversation with the system prompt and the task.
+
+        `known` are the runtime's own functions; `before` is a section about what was there before the run.
+        """
         described = [describe_function(name, function) for name, function in functions.items() if name not in ALIASES]
         system = template("system").substitute(
             submit=submit_call(signature), functions="\n".join([*described, *describe_helpers(helpers)])
@@ -111,8 +115,9 @@ class StandardProfile:
             inputs=describe_inputs(signature, inputs),
             outputs=signature.field_list(),
             budget="\n".join([str(budget), *_last_chances(budget)]),
+            before=before or "",
             approach=quote_guidance(guidance),
-            begin=_begin(inputs),
+            begin=_begin(inputs) if before is None else _BEGIN,
         )
         return Conversation(system, task)
 
@@ -184,6 +189,7 @@ class ConstrainedProfile(StandardProfile):
         budget: Remaining,
         guidance: str | None,
         known: Iterable[str],
+        before: str | None = None,
     ) -> Conversation:
         """Return the conversation with a short system prompt and task; `known` functions are not explained."""
         own = [describe_function(name, function) for name, function in functions.items() if name not in {*known}]
@@ -194,8 +200,9 @@ class ConstrainedProfile(StandardProfile):
             instructions=signature.instructions,
             inputs=describe_inputs(signature, inputs, most=6, width=150),
             outputs=signature.field_list(),
+            before=before or "",
             approach=quote_guidance(guidance),
-            begin=_begin(inputs),
+            begin=_begin(inputs) if before is None else _BEGIN,
         )
         return Conversation(system, task)
 

@@ -21,6 +21,9 @@ class RecordedCall:
     error: str | None = None
     """Name and message of the exception: `ValueError: no such page`."""
 
+    stopped: bool = False
+    """Whether the call ended its cell, as an accepted SUBMIT does."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedIteration:

@@ -72,16 +72,18 @@ class ReplSession:
             "pool": config.pool,
         }
         self._given = frozenset(inputs)
+        self._kernels = config.kernels
         self._session: AsyncSession | None = None
-        self._opening: asyncio.Future[AsyncSession] | None = None
+        self._opening: asyncio.Future[tuple[AsyncSession, tuple[str, ...]]] | None = None
+        self._hints: tuple[str, ...] = ()
         self._cells: list[tuple[str, tuple[RecordedCall, ...], bool]] = []
         self._revivals = 0
-        self.variables: dict[str, Variable] = {}
+        self.variables: dict[str, Variable] = dict(config.kernels.variables)
         self.changes = VariableChanges()
 
     async def __aenter__(self) -> ReplSession:
         """Begin to open the session. The model can be asked meanwhile; the first cell waits for it."""
-        self._opening = asyncio.ensure_future(AsyncSession(**self._options).__aenter__())
+        self._opening = asyncio.ensure_future(self._kernels.open(self._options, self._log))
         await asyncio.sleep(0)  # take a kernel from the pool and send its inputs right now
         return self
 
@@ -89,20 +91,20 @@ class ReplSession:
         await self.close()
 
     async def close(self) -> None:
-        """End the kernel and cancel its host calls. The variables as they were last seen stay."""
+        """Give the kernel back and cancel its host calls. The variables as they were last seen stay."""
         if self._session is None and self._opening is not None:
             self._opening.cancel()
             await asyncio.wait([self._opening])
             if not self._opening.cancelled() and self._opening.exception() is None:
-                self._session = self._opening.result()
+                self._session, _ = self._opening.result()
         if self._session is not None:
-            await self._session.close()
+            await self._kernels.release(self._session)
             await self._log.wait_for_cancelled()  # their events come before the end of the run
 
     async def _opened(self) -> AsyncSession:
         if self._session is None:
             assert self._opening is not None
-            self._session = await self._opening
+            self._session, self._hints = await self._opening
         return self._session
 
     async def run(
@@ -119,6 +121,7 @@ class ReplSession:
         result = await session.run(code, timeout=max(_LEAST_S, until - time.monotonic()), variables=True)
         if session.alive:
             self._cells.append((code, tuple(self._log.recorded), result.ok))
+            self._kernels.add_cell(code, result)
             self._update_variables(result.variables)
         else:
             self.changes = VariableChanges()
@@ -155,17 +158,19 @@ class ReplSession:
         the run.
         """
         session = await self._opened()
+        hints, self._hints = self._hints, ()
         if session.alive:
-            return session, ()
+            return session, hints
         if self._revivals >= MAX_REVIVALS:
             raise sandbox.SessionClosed(f"the kernel died {MAX_REVIVALS + 1} times")
         self._revivals += 1
         await session.close()
-        self._session = session = await AsyncSession(**self._options).__aenter__()
+        self._session, hints = await self._kernels.open(self._options, self._log)
+        session = self._session
         for code, calls, ended_well in self._cells:
             self._log.begin_cell(self._log.iteration, CallReplay(calls))
             result = await session.run(code, timeout=max(_LEAST_S, until - time.monotonic()))
             if ended_well and not result.ok:
                 why = result.error.traceback.rstrip().rpartition("\n")[2] if result.error is not None else result.limit
-                return session, (NOT_AGAIN.format(why=why),)
-        return session, (AGAIN,)
+                return session, (*hints, NOT_AGAIN.format(why=why))
+        return session, (*hints, AGAIN)

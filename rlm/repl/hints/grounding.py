@@ -25,9 +25,10 @@ class Grounding:
     doubt: str | None = None
 
     @classmethod
-    def of(cls, inputs: Mapping[str, Any]) -> Grounding:
-        """Return the state in which nothing was read."""
-        return cls(frozenset(long_inputs(inputs)))
+    def of(cls, inputs: Mapping[str, Any], read: frozenset[str] = frozenset()) -> Grounding:
+        """Return the state before the first cell. `read` are inputs that code has read before."""
+        unread = frozenset(long_inputs(inputs))
+        return cls(frozenset() if unread & read else unread)
 
     def start_cell(self, code: str, doubt: str | None) -> frozenset[str]:
         """Note what the code of the next cell reads, and why its values are doubtful. Return what is unread."""

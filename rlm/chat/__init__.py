@@ -1,0 +1,1 @@
+"""Chats: several questions, one after another, over the same kernel. `docs/sessions.md` is their manual."""
