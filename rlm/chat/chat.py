@@ -461,7 +461,7 @@ class _Question:
     def _config(self, observe: Observer, **changes: Any) -> RunConfig:
         config = self._chat._configure(observe)
         if self._signature is not self._chat.signature:
-            changes["checks"] = ()  # they are about other outputs
+            changes |= {"checks": (), "map": None}  # they are about other outputs
         return replace(config, signature=self._signature, **changes)
 
     def _values(self) -> dict[str, Any]:
