@@ -11,6 +11,7 @@ import contextlib
 import contextvars
 import datetime
 import importlib
+import os
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -169,6 +170,8 @@ async def call_lm(lm: Any, request: Any, **options: Any) -> tuple[Any, RecordedC
     """Make one attempt with dspy's cache, callbacks and engines. Return the response and its entry in the history."""
     import dspy
 
+    if not _prices_are_loaded():
+        await asyncio.to_thread(_load_prices)  # dspy would fetch a list, now or for the first call's cost
     # The history of a copy has this call alone, whatever is called at the same time.
     copied = lm.copy(num_retries=0)
     if type(copied).aforward is dspy.BaseLM.aforward:  # a model of the caller's own without asynchronous calls
@@ -322,6 +325,32 @@ _priced: dict[tuple[str, ...], bool] = {}
 _price_lock = threading.Lock()
 
 
+_PRICE_SETTINGS = ("LITELLM_LOCAL_MODEL_COST_MAP", "LITELLM_MODEL_COST_MAP_URL")
+"""Environment variables of dspy that say which price list is wanted."""
+
+
+def _prices_are_loaded() -> bool:
+    from dspy.clients import model_metadata
+
+    return model_metadata._data is not None
+
+
+def _load_prices() -> None:
+    """Take the price list that came with dspy, unless the environment says which. dspy itself would fetch the newest.
+
+    Nobody expects a call of a model on this machine to connect to the internet.
+    """
+    from dspy.clients import model_metadata
+
+    with _price_lock:
+        if model_metadata._data is None and not any(name in os.environ for name in _PRICE_SETTINGS):
+            os.environ[_PRICE_SETTINGS[0]] = "true"
+            try:
+                model_metadata._load()
+            finally:
+                del os.environ[_PRICE_SETTINGS[0]]
+
+
 async def token_prices(model: str) -> tuple[float, float] | None:
     """Return the prices in US dollars of a token that a model reads and of one that it writes; None if not known."""
     provider, _, name = model.partition("/")
@@ -333,6 +362,7 @@ async def token_prices(model: str) -> tuple[float, float] | None:
 def _model_info(provider: str, name: str) -> Mapping[str, Any]:
     from dspy.clients.model_metadata import model_info
 
+    _load_prices()
     return model_info(provider, name) or {}
 
 
@@ -340,7 +370,7 @@ async def is_priced(provider: str, *names: str) -> bool:
     """Return whether dspy's price list has a model of one of these names. The list is long: look each up once."""
     known = _priced.get((provider, *names))
     if known is None:
-        # In a thread: the first look-up may fetch the list.
+        # In a thread: the first look-up reads the list, or fetches it if that was asked for.
         known = await asyncio.to_thread(_look_up_price, provider, names)
     return known
 
@@ -348,6 +378,7 @@ async def is_priced(provider: str, *names: str) -> bool:
 def _look_up_price(provider: str, names: tuple[str, ...]) -> bool:
     from dspy.clients.model_metadata import model_info
 
+    _load_prices()
     with _price_lock:
         if (provider, *names) not in _priced:
             if len(_priced) > 1000:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
 
 import rlm.cli
+from rlm import dspy_bridge
 from rlm.models.direct.connection import connections
 from rlm.tasks import TaskError, load
 from tests.support.chat_server import ChatServer, Play, completion
@@ -118,3 +120,42 @@ def test_a_price_that_is_none_is_refused_with_its_place(server, tmp_path):
     assert "models.main.price.input must be greater than or equal to 0" in text
     assert "models.main.price.outputs is not known; did you mean output?" in text
     assert "models.main.price.output is missing" in text
+
+
+@pytest.fixture
+def fetched(monkeypatch) -> list[str]:
+    """What is fetched by a process that has not read any price list yet."""
+    from dspy.clients import model_metadata
+
+    urls: list[str] = []
+
+    def fetch(request, **options):
+        urls.append(request.full_url)
+        raise OSError("no network in tests")
+
+    monkeypatch.setattr(model_metadata, "_data", None)
+    monkeypatch.setattr(dspy_bridge, "_priced", {})
+    monkeypatch.setattr("urllib.request.urlopen", fetch)
+    monkeypatch.delenv("LITELLM_LOCAL_MODEL_COST_MAP")
+    return urls
+
+
+@pytest.mark.parametrize("price", [{}, {"price": {"input": 0.5, "output": 2}}], ids=["unpriced", "priced"])
+def test_no_price_list_is_fetched_that_nobody_asked_for(server, tmp_path, capfd, fetched, price):
+    server.plays = [Play(body=completion(SUBMIT, usage=USAGE))]
+    write(server, tmp_path, model=price)
+    result, error = run(capfd)
+    assert result["status"] == "submitted"
+    assert fetched == []
+    assert "prices could not be fetched" not in error
+    assert "LITELLM_LOCAL_MODEL_COST_MAP" not in os.environ
+
+
+def test_the_newest_price_list_is_fetched_when_asked_for(server, tmp_path, capfd, fetched, monkeypatch):
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "false")
+    server.plays = [Play(body=completion(SUBMIT, usage=USAGE))]
+    write(server, tmp_path)
+    result, error = run(capfd)
+    assert result["status"] == "submitted"
+    assert len(fetched) == 1
+    assert "prices could not be fetched" in error
