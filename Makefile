@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 QUIET := --quiet --disable-pip-version-check
 
-.PHONY: help run test test-fast check docs format bench bench-models clean
+.PHONY: help run test test-fast check docs release-check format bench bench-models clean
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,7 +30,12 @@ check: $(VENV)/.dev  ## Lint, types, import rules
 
 docs: $(VENV)/.docs  ## Build the documentation, offline; a broken link or a page without a menu entry is an error
 	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
-	@echo "docs/_build/html/index.html"
+	@$(BIN)/sphinx-build -q -b man docs docs/_build/man
+	@echo "docs/_build/html/index.html, docs/_build/man/rlm.1"
+
+release-check: $(VENV)/.dev  ## Build the wheel and the source distribution, and try them in empty environments
+	@$(BIN)/python -m pip install $(QUIET) build
+	@$(BIN)/python tests/release/check_release.py
 
 format: $(VENV)/.dev  ## Put the code into its usual form
 	@$(BIN)/ruff check --fix .

@@ -23,6 +23,8 @@ exclude_patterns = ["_build"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 
+man_pages = [("reference/command_line", "rlm", "run language models on inputs of any length", "", 1)]
+
 html_theme = "furo"
 html_title = "rlm"
 html_show_sphinx = False
