@@ -22,7 +22,6 @@ from RestrictedPython.transformer import RestrictingNodeTransformer
 from .policy_words import (
     ATTRIBUTES,
     BUILTINS,
-    CLASS_NAME,
     LOOKUPS,
     MEMBERS,
     MODULES,
@@ -62,14 +61,19 @@ class Refusal:
 
 
 def review(
-    tree: ast.Module, reserved: frozenset[str] = frozenset(), *, in_notebook: bool = False
+    tree: ast.Module,
+    reserved: frozenset[str] = frozenset(),
+    bound: Iterable[str] = (),
+    *,
+    in_notebook: bool = False,
 ) -> tuple[Refusal, ...]:
     """Everything in `tree` that is refused, in order of its lines; empty if the cell may run.
 
-    `reserved` names belong to the session: code may read and call them, but not bind them again. In a notebook there is
-    a person, and what is for people may be used. A review that fails is a refusal.
+    `reserved` names belong to the session: code may read and call them, but not bind them again. `bound` are names that
+    earlier cells bound: one such as `input` is then a variable. In a notebook there is a person, and what is for people
+    may be used. A review that fails is a refusal.
     """
-    reviewer = _Reviewer(reserved, NOTEBOOK if in_notebook else frozenset())
+    reviewer = _Reviewer(reserved, bound, NOTEBOOK if in_notebook else frozenset())
     try:
         return reviewer.read(tree)
     except Exception as error:
@@ -104,7 +108,7 @@ class _Reviewer(RestrictingNodeTransformer):
     what any method not overridden here reports to `error`.
     """
 
-    def __init__(self, reserved: frozenset[str], allowed: frozenset[str] = frozenset()) -> None:
+    def __init__(self, reserved: frozenset[str], bound: Iterable[str], allowed: frozenset[str]) -> None:
         super().__init__()
         self.node: ast.AST | None = None
         self._reserved = reserved
@@ -114,7 +118,7 @@ class _Reviewer(RestrictingNodeTransformer):
         self._excused: set[ast.AST] = set()
         self._refusals: list[Refusal] = []
         self._calls: list[tuple[str, Refusal]] = []
-        self._renamed: set[str] = set()
+        self._bound = set(bound)
 
     def read(self, tree: ast.Module) -> tuple[Refusal, ...]:
         level: list[ast.AST] = [tree]
@@ -129,8 +133,8 @@ class _Reviewer(RestrictingNodeTransformer):
                 break
         else:
             self._refuse(level[0], "the code is nested too deeply", "Split it into several statements")
-        # Whoever calls a variable `input` should read "rename it" once, not "nobody will answer" at each use.
-        found = self._refusals + [refusal for name, refusal in self._calls if name not in self._renamed]
+        # Where the cell or an earlier one has a variable called `input`, its uses are no questions.
+        found = self._refusals + [refusal for name, refusal in self._calls if name not in self._bound]
         return tuple(sorted(found, key=lambda refusal: (refusal.line, refusal.column)))
 
     # ── the machinery of the base class ──────────────────────────────────────────────────────────────────────────────
@@ -198,8 +202,7 @@ class _Reviewer(RestrictingNodeTransformer):
         if name in self._reserved:
             self._refuse(node, f"`{name}` belongs to the session and cannot be bound again", _another(name))
         elif name in self._builtins:
-            self._renamed.add(name)
-            self._refuse(node, f"`{name}` is a Python function that is switched off here", _another(name))
+            self._bound.add(name)
 
     def visit_arg(self, node: ast.arg) -> Any:
         # An argument hides a reserved name in its own function only, and `def chunks(context):` is how people write.
@@ -240,9 +243,7 @@ class _Reviewer(RestrictingNodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         name, value = node.attr, node.value
         storing = not isinstance(node.ctx, ast.Load)
-        if name in CLASS_NAME and not storing and isinstance(value, ast.Attribute) and value.attr == "__class__":
-            self._excused.add(value)
-        if (name.startswith("__") or name in ATTRIBUTES) and node not in self._excused:
+        if name.startswith("__") or name in ATTRIBUTES:
             self._check_special(node, name, f"`{_spell(node)}`", storing=storing)
         elif isinstance(value, ast.Name) and value.id in MEMBERS and name in MEMBERS[value.id]:
             why = MEMBERS[value.id][name]
@@ -257,6 +258,8 @@ class _Reviewer(RestrictingNodeTransformer):
     def visit_Call(self, node: ast.Call) -> Any:
         function = node.func
         name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        if name == "import_module" and node.args and isinstance(module := node.args[0], ast.Constant):
+            self._check_module(node, str(module.value))
         if name in LOOKUPS:
             for argument in node.args[LOOKUPS[name]]:
                 if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
@@ -272,10 +275,8 @@ class _Reviewer(RestrictingNodeTransformer):
 
     def _check_path(self, node: ast.AST, path: str, storing: bool = False) -> None:
         """Check attribute names that stand as text in the code, such as `a.b.c`."""
-        names = path.split(".")
-        for name, following in zip(names, [*names[1:], ""], strict=True):
-            if name != "__class__" or following not in CLASS_NAME:
-                self._check_special(node, name, f'the attribute "{name}" in this text', storing=storing)
+        for name in path.split("."):
+            self._check_special(node, name, f'the attribute "{name}" in this text', storing=storing)
 
     def _check_special(self, node: ast.AST, name: str, spelled: str, storing: bool = False) -> bool:
         """Check the name of an attribute, or a name such as `__this__`; true if it was refused."""

@@ -30,7 +30,7 @@ def _dunders(words: str) -> frozenset[str]:
 
 _ARITHMETIC: Final = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or"
 _METHODS: Final = """
-    init new post_init call repr str bytes format hash bool lt le eq ne gt ge
+    init new del post_init call repr str bytes format hash bool lt le eq ne gt ge
     len length_hint getitem setitem delitem missing iter next reversed contains
     neg pos abs invert int float complex index round trunc floor ceil
     enter exit aenter aexit await aiter anext
@@ -39,7 +39,7 @@ _METHODS: Final = """
     copy deepcopy replace sizeof fspath getstate setstate getnewargs array array_ufunc dataframe
 """
 _FACTS: Final = """
-    name qualname doc module file all debug annotations dict slots match_args weakref
+    name qualname doc module file all debug annotations dict slots match_args weakref class mro base bases
     version author license copyright credits email date status about
     members dataclass_fields dataclass_params origin args parameters metadata type_params value bound constraints
     required_keys optional_keys total abstractmethods wrapped
@@ -59,11 +59,8 @@ ORDINARY: Final = (
 )
 """Special names that may be read, called, defined and assigned. Every other `__name__` is refused."""
 
-READ_ONLY: Final = _dunders("dict weakref debug abstractmethods dataclass_fields dataclass_params")
+READ_ONLY: Final = _dunders("dict weakref debug abstractmethods dataclass_fields dataclass_params class mro base bases")
 """Of these, the ones that may only be read."""
-
-CLASS_NAME: Final = _dunders("name qualname")
-"""What may follow `.__class__`: the class is asked for its name and nothing else."""
 
 OTHER_SPECIAL: Final = Why(
     "is one of Python's internal names",
@@ -86,8 +83,7 @@ ATTRIBUTES: Final[dict[str, Why]] = {
         "inspects running code",
         "Work with the variables themselves: pass them as arguments and return them",
     ),
-    "__class__": Why(_INTERNALS, "Write type(obj) for the class and type(obj).__name__ for its name"),
-    **_each("__base__ __bases__ __mro__ __subclasses__ mro", _INTERNALS, _CLASS_TREE),
+    "__subclasses__": Why(_INTERNALS, _CLASS_TREE),
     **_each("__globals__ __builtins__", _INTERNALS, "Use the name of the variable or function directly"),
     **_each("__code__ __closure__ __func__ __self__ __defaults__ __kwdefaults__", _INTERNALS, _FUNCTION_PARTS),
     **_each("__import__ __loader__ __spec__ __path__ __package__ __cached__", _INTERNALS, _IMPORT_PARTS),
@@ -96,9 +92,6 @@ ATTRIBUTES: Final[dict[str, Why]] = {
         "__reduce__ __reduce_ex__",
         "decides what runs when an object is unpickled",
         "Write a method that returns a dict",
-    ),
-    "__del__": Why(
-        "runs at a moment nobody can foresee", "Define __enter__ and __exit__ and use the object in a with statement"
     ),
     **_each(
         "__array_interface__ __array_struct__ __cuda_array_interface__ __buffer__ __release_buffer__",
@@ -111,7 +104,7 @@ ATTRIBUTES: Final[dict[str, Why]] = {
 }
 """Attributes refused on any object. Special names that stand neither here nor in `ORDINARY` get `OTHER_SPECIAL`."""
 
-READ_ONLY_HINT: Final = "Write obj.__dict__.update(values), or set the attributes one by one"
+READ_ONLY_HINT: Final = "Set the attributes of the object one by one, or make another object"
 
 LOOKUPS: Final[dict[str, slice]] = {
     **dict.fromkeys(("getattr", "hasattr", "setattr", "delattr", "getattr_static"), slice(1, 2)),
@@ -126,9 +119,6 @@ STORING_LOOKUPS: Final = frozenset(("setattr", "delattr", "__setattr__", "__dela
 # ── builtins ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _WRITE_IT: Final = "Write the code directly in the cell; for data in a string use json.loads() or ast.literal_eval()"
-_LOOK_UP: Final = (
-    "Use the variable by its name, or keep the values in a dict; to see if it exists, try it and catch NameError"
-)
 
 BUILTINS: Final[dict[str, Why]] = {
     **_each("exec eval compile", "runs code from a string, which cannot be reviewed", _WRITE_IT),
@@ -136,12 +126,8 @@ BUILTINS: Final[dict[str, Why]] = {
     "__build_class__": Why(_INTERNALS, "Write a class statement"),
     "breakpoint": Why("opens a debugger, and nobody is there to use it", "Print the values you want to see"),
     "input": Why("asks a person, and there is nobody to answer", "Use the variables you were given"),
-    **_each("globals locals", "opens the table of all variables", _LOOK_UP),
-    "vars": Why(
-        "opens the table of all variables", "Use obj.__dict__ for the attributes of an object, or the names directly"
-    ),
 }
-"""Builtins that are refused as soon as they are named."""
+"""Builtins that are refused as soon as they are named, unless the code has a variable of that name."""
 
 # ── modules ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -182,8 +168,9 @@ MODULES: Final[dict[str, Why]] = {
         "Use Python, or numpy where speed matters",
     ),
     **_each(
-        """importlib imp _imp _frozen_importlib _frozen_importlib_external zipimport runpy pkgutil builtins __main__
-        marshal code codeop gc sandbox _testcapi _testinternalcapi _xxsubinterpreters _interpreters""",
+        """importlib.machinery importlib.abc importlib._bootstrap importlib._bootstrap_external
+        imp _imp _frozen_importlib _frozen_importlib_external zipimport runpy pkgutil builtins __main__
+        marshal code codeop sandbox _testcapi _testinternalcapi _xxsubinterpreters _interpreters""",
         "changes how Python itself runs",
         _DIRECTLY,
     ),
@@ -237,6 +224,11 @@ MEMBERS: Final[dict[str, dict[str, Why]]] = {
         "currentframe stack trace getouterframes getinnerframes getframeinfo getclosurevars",
         "inspects running code",
         "Work with the variables themselves: pass them as arguments and return them",
+    ),
+    "gc": _each(
+        "get_objects get_referrers get_referents",
+        _INTERNALS,
+        "Work with the variables themselves; gc.collect() is fine",
     ),
     "types": {"CodeType": Why("makes code that cannot be reviewed", "Write a function")},
 }

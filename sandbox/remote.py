@@ -22,7 +22,7 @@ from typing import Any
 
 from jupyter_client.manager import KernelManager
 
-from . import frames, policy
+from . import frames, policy, policy_words
 from .channels import Channels
 from .errors import KernelStartError
 from .host_calls import HostCalls
@@ -89,6 +89,7 @@ class RemoteKernel:
         self._manager = manager
         self._mode = mode
         self._functions = functions
+        self._bound: set[str] = set()
         self._looked = 0.0
         self._alive = True
 
@@ -129,8 +130,12 @@ class RemoteKernel:
             tree = ast.parse(code)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None  # the kernel says it better, with the cell's name and line
-        refusals = policy.review(tree, self._functions)
+        refusals = policy.review(tree, self._functions, self._bound)
         if not refusals or self._mode == "warn":
+            names = {
+                node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+            }
+            self._bound |= names & policy_words.BUILTINS.keys()
             return None
         message = policy.explain(refusals, code)
         return CellResult(error=CellError("Refused", message, f"Refused: {message}", refusals[0].line))

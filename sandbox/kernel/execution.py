@@ -13,7 +13,7 @@ import types
 from dataclasses import dataclass
 from typing import Any
 
-from .. import policy
+from .. import policy, policy_words
 from ..wire import COMM, Message
 from . import display, snapshot
 from .cell_threads import CellThreads
@@ -166,7 +166,10 @@ class Execution:
 
     def review(self, tree: ast.Module, source: str, *, in_notebook: bool = False) -> None:
         """Have the policy read a cell. Raises `Refused` if it may not run."""
-        refusals = () if self.mode == "off" else policy.review(tree, frozenset(self.reserved), in_notebook=in_notebook)
+        if self.mode == "off":
+            return
+        bound = policy_words.BUILTINS.keys() & self.cells.namespace.keys()
+        refusals = policy.review(tree, frozenset(self.reserved), bound, in_notebook=in_notebook)
         if not refusals:
             return
         if self.mode == "warn":

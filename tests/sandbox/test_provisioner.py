@@ -140,7 +140,7 @@ def test_a_kernel_that_dies_is_noticed(client):
 
 def test_the_policy_of_a_notebook_kernel_comes_from_its_kernelspec(client):
     _, client = client
-    reply = client.execute_interactive("().__class__.__mro__", timeout=30, output_hook=lambda message: None)
+    reply = client.execute_interactive("(lambda: 0).__globals__", timeout=30, output_hook=lambda message: None)
     assert reply["content"]["ename"] == "Refused"
 
 
@@ -196,7 +196,7 @@ def test_variables_policy_and_stopping_work_on_a_plain_kernel_too(remote):
         raise sandbox.StopCell
 
     session = remote(functions={"SUBMIT": submit}, limits=sandbox.Limits(cell_seconds=1.0))
-    assert session.run("().__class__.__mro__").error.name == "Refused"
+    assert session.run("(lambda: 0).__globals__").error.name == "Refused"
     assert session.run("SUBMIT = 1").error.name == "Refused"
     session.run("total = [1, 2]")
     assert session.variables()["total"].value == [1, 2]
