@@ -35,7 +35,7 @@ from .repl.conversation import Conversation
 from .repl.llm import next_reply
 from .repl.loop import RunLoop
 from .repl.replay import RecordedRun
-from .repl.tools import refuse_tools
+from .repl.tools import Tools, refuse_tools
 from .results import ExecutionResult, Failed
 from .run import Loop, Run
 from .signatures import Signature
@@ -109,12 +109,19 @@ class Predict(dspy.Module):  # type: ignore[misc]
         signature: A `dspy.Signature` class, or text such as `"log, question -> answer: int"`.
         lm: The main model. By default dspy's: `dspy.configure(lm=...)`.
         sub_lm: The model that code asks with `llm_query`. By default the main model.
+        other_lms: More models that code can ask, by name: `llm_query(question, model="large")`.
         extraction_lm: The model that extracts the outputs of a run that did not submit. By default the main model.
-        tools: Functions that code can call: a list, or a mapping by name. They run in the host.
+        tools: Functions that code can call: a list, or a mapping by name. They run in the host. A mapping may hold
+            plain values, too, which code has as variables, and `{"tool": ..., "description": ...}`.
+        child_tools: The tools of child runs (`rlm_query`), in the same form. By default those of the run itself.
         trigger: The budget, and with it when the outputs are extracted.
         max_iterations: Short for `trigger=FallbackTrigger(max_iterations=...)`.
         max_llm_calls: Short for `trigger=FallbackTrigger(max_llm_calls=...)`.
+        max_parallel: How many questions of one `llm_batch` or `rlm_query_batched` are asked at once, at most.
         depth: How deep `rlm_query` may nest.
+        system_prompt: The system prompt in place of rlm's own. `$functions` in it stands for the functions of the
+            REPL and their descriptions, `$submit` for the call that ends a run.
+        setup_code: Code that runs in the kernel before the first cell: functions and constants of yours.
         checks: Python expressions over the outputs that must be true.
         confidence: What scores answers: a function, or the path of a calibrator (`rlm eval calibrate`).
         accept_at: `{"error": 0.1}` makes answers below a calibrator's threshold `Failed`.
@@ -139,11 +146,16 @@ class Predict(dspy.Module):  # type: ignore[misc]
         lm: Any = None,
         sub_lm: Any = None,
         extraction_lm: Any = None,
-        tools: Mapping[str, Tool] | Sequence[Tool] | None = None,
+        other_lms: Mapping[str, Any] | None = None,
+        tools: Mapping[str, Any] | Sequence[Tool] | None = None,
+        child_tools: Mapping[str, Any] | Sequence[Tool] | None = None,
         trigger: FallbackTrigger | None = None,
         max_iterations: int | None = None,
         max_llm_calls: int | None = None,
+        max_parallel: int = 16,
         depth: int = 1,
+        system_prompt: str | None = None,
+        setup_code: str = "",
         checks: str | Sequence[str] = (),
         confidence: Scorer | str | Path = score,
         accept_at: Mapping[str, float] | None = None,
@@ -167,11 +179,15 @@ class Predict(dspy.Module):  # type: ignore[misc]
             raise ValueError(f"on_failure={on_failure!r}: choose 'raise' or 'prediction'")
         self._on_failure = on_failure
         self.signature = Signature.of(signature)
-        functions = _tools_by_name(tools)
-        refuse_tools(functions, self.signature)
-        for name, model in (("lm", lm), ("sub_lm", sub_lm), ("extraction_lm", extraction_lm)):
+        own = Tools.of(tools)
+        refuse_tools(own.functions, self.signature, own.values)
+        others = dict(other_lms or {})
+        named = {f"other_lms[{name!r}]": model for name, model in others.items()}
+        for name, model in {"lm": lm, "sub_lm": sub_lm, "extraction_lm": extraction_lm, **named}.items():
             if isinstance(model, str):
                 raise TypeError(f"{name} is a model, not its name: {name}=dspy.LM({model!r})")
+        if max_parallel < 1:
+            raise ValueError(f"max_parallel={max_parallel}: at least 1")
         self.act = dspy.Predict(_Act)
         if lm is not None:
             self.act.lm = lm
@@ -182,7 +198,13 @@ class Predict(dspy.Module):  # type: ignore[misc]
         settings = replace(sandbox or SandboxSettings(), **given)
         self._options: dict[str, Any] = {
             "trigger": _trigger(trigger, max_iterations=max_iterations, max_llm_calls=max_llm_calls),
-            "tools": functions,
+            "tools": own.functions,
+            "values": own.values,
+            "child_tools": None if child_tools is None else Tools.of(child_tools),
+            "other_models": others,
+            "max_parallel": max_parallel,
+            "system_prompt": system_prompt,
+            "setup_code": setup_code,
             "limits": settings.limits,
             "isolation": settings.isolation,
             "policy": settings.policy,
@@ -389,20 +411,6 @@ async def _reply(
         if reply := demo.get("reply"):  # others are examples of the task, which say nothing about a step
             system += f"\n\nExample:\n{demo.get('conversation', '')}\n{reply}"
     return await next_reply(lm, conversation, adapter=adapter, system=system, **options)
-
-
-def _tools_by_name(tools: Mapping[str, Tool] | Sequence[Tool] | None) -> dict[str, Tool]:
-    """Return the tools by name. Code calls functions as they are: `dspy.Tool` is for models that fill in forms."""
-    if tools is None:
-        return {}
-    if not isinstance(tools, Mapping):
-        names = [getattr(tool, "name", None) or getattr(tool, "__name__", None) for tool in tools]
-        if nameless := [tool for tool, name in zip(tools, names, strict=True) if not isinstance(name, str)]:
-            raise TypeError(f"tools: {nameless[0]!r} has no name; give it one: tools={{'name': function}}")
-        if twice := {name for name in names if names.count(name) > 1}:
-            raise ValueError(f"tools: two functions are called {min(map(str, twice))!r}; name them: tools={{...}}")
-        tools = {str(name): tool for name, tool in zip(names, tools, strict=True)}
-    return {name: tool.func if isinstance(tool, dspy.Tool) else tool for name, tool in tools.items()}
 
 
 def _trigger(trigger: FallbackTrigger | None, **short: int | None) -> FallbackTrigger:

@@ -16,7 +16,7 @@ from ..reading import MapPlan, Mode
 from ..results import ExecutionResult
 from ..signatures import Signature
 from .kernels import KernelSource, OwnKernels
-from .tools import RESERVED, refuse_tools
+from .tools import RESERVED, Tools, refuse_tools
 
 if TYPE_CHECKING:
     from .conversation import Conversation
@@ -39,6 +39,24 @@ class RunConfig:
     isolation: str = "auto"
     policy: str = "enforce"
     tools: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    values: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
+    """What code has beside the inputs, by name: plain values, and what the model reads about each."""
+
+    child_tools: Tools | None = None
+    """The tools of child runs. None: those of the run itself."""
+
+    other_models: Mapping[str, Any] = field(default_factory=dict)
+    """More models that code can ask by name: `llm_query(..., model=name)`."""
+
+    max_parallel: int = 16
+    """How many questions of one call of `llm_batch`, `llm_map` or `rlm_query_batched` are asked at once, at most."""
+
+    system_prompt: str | None = None
+    """The system prompt in place of rlm's own, with `$functions` and `$submit` in it."""
+
+    setup_code: str = ""
+    """Code that runs in the kernel before the first cell."""
+
     checks: tuple[str, ...] = ()
     depth: int = 1
     """How deep `rlm_query` may nest."""
@@ -75,7 +93,7 @@ class RunConfig:
         self.signature.refuse_names(RESERVED)
         if self.map is not None:
             self.map.for_signature(self.signature)
-        refuse_tools(self.tools, self.signature)
+        refuse_tools(self.tools, self.signature, self.values)
         return self.signature.plain_inputs(inputs)
 
     async def run(

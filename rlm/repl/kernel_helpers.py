@@ -1,6 +1,8 @@
 """Small functions over long texts. This file is not imported: its source runs inside the kernel, beside the inputs."""
 
 import re
+import sys
+import types
 from typing import Any
 
 _SHAPES_SOURCE = ""
@@ -14,6 +16,13 @@ def describe(value: Any) -> Any:
     if not _shapes:
         exec(compile(_SHAPES_SOURCE, "<shapes>", "exec"), _shapes)
     return _shapes["describe"](value)
+
+
+def SHOW_VARS() -> dict[str, str]:
+    """The variables of the REPL, with their types."""
+    names = vars(sys.modules["__main__"]).items()
+    hidden = (types.FunctionType, types.ModuleType)
+    return {name: type(value).__name__ for name, value in names if name[0] != "_" and not isinstance(value, hidden)}
 
 
 def peek(text: Any, start: int = 0, length: int = 1000) -> str:

@@ -99,6 +99,9 @@ class RunModels:
     adapter: Any = None
     """The dspy adapter. None asks plainly, or for JSON where a type is wanted."""
 
+    others: Mapping[str, Any] = field(default_factory=dict)
+    """More models that code can ask by name."""
+
     past: RecordedRun | None = None
     """A run that is replayed: its replies are not asked for."""
 
@@ -120,6 +123,7 @@ class RunModels:
         main = config.main_model
         sub, extraction = config.sub_model or main, config.extraction_model or main
         options: dict[str, Any] = {"main_call": config.main_call, "adapter": config.adapter}
+        options["others"] = config.other_models
         return cls(main, sub, extraction, ledger, emit, past=past, profile=profile, **options)
 
     async def main(self, conversation: Conversation, iteration: int, settings: Mapping[str, Any]) -> Answer:
@@ -161,19 +165,28 @@ class RunModels:
         self.emit(ModelAnswered(self.emit.run_id, next(self._numbers), iteration, reply, "main", past=True))
         return Answer(reply)
 
-    async def sub(self, prompt: str, *, main: bool = False, iteration: int = 0) -> Answer:
-        """Answer a question of the code, by the sub model or by the main one."""
-        model = self.main_model if main else self.sub_model
-        turns = [("user", prompt)]
-        return await self.asked(ask(model, turns), model, turns, role="sub", iteration=iteration)
+    def named(self, name: str | None) -> Any:
+        """Return a model that code asks by name: `sub`, `main`, one of the others, or what a model itself is called."""
+        known = {"sub": self.sub_model, "main": self.main_model, **self.others}
+        if name is None or name in known:
+            return known[name or "sub"]
+        for model in known.values():
+            if str(getattr(model, "model", "")) == name:
+                return model
+        raise ValueError(f"model={name!r}: choose one of {', '.join(map(repr, known))}")
 
-    async def typed(self, prompt: str, output_type: Any, *, main: bool = False, iteration: int = 0) -> Any:
+    async def sub(self, prompt: str, *, model: str | None = None, iteration: int = 0) -> Answer:
+        """Answer a question of the code, by the sub model or by another."""
+        lm, turns = self.named(model), [("user", prompt)]
+        return await self.asked(ask(lm, turns), lm, turns, role="sub", iteration=iteration)
+
+    async def typed(self, prompt: str, output_type: Any, *, model: str | None = None, iteration: int = 0) -> Any:
         """Return a typed value for the code. Each further call that it takes is counted, too."""
         from ..adapters.typed_query import ask_typed
 
-        model = self.main_model if main else self.sub_model
         with self._count_adapter_calls("sub", iteration):
-            return (await ask_typed(model, prompt, output_type, adapter=self.adapter, counts=self.tiers)).value
+            lm = self.named(model)
+            return (await ask_typed(lm, prompt, output_type, adapter=self.adapter, counts=self.tiers)).value
 
     async def extraction(
         self,

@@ -35,6 +35,7 @@ from ..models.client import Answer, ModelError
 from ..models.profile import profile_of
 from ..results import ExecutionResult, Extracted, Failed, FailureCause, Submitted
 from ..signatures import Signature
+from ..signatures.code_values import code_value
 from . import event_data
 from .config import RunConfig
 from .extraction import extract_outputs
@@ -97,20 +98,24 @@ class RunLoop:
             grounding=self.grounding,
             inputs=self.inputs if config.mode != "repl" else None,
             map_answers=past.map_answers if past is not None else {},
+            max_parallel=config.max_parallel,
         )
         functions = self.tools.functions(config.tools)
         self.calls = CallLog(self.emit, REPEATABLE)
         self.answers = ModelAnswers()
-        self.session = ReplSession({**self.inputs, **config.sealed}, functions, self.calls, config)
+        values = {name: code_value(value) for name, (value, _) in config.values.items()}
+        self.session = ReplSession({**self.inputs, **config.sealed, **values}, functions, self.calls, config)
         self.conversation = self.profile.begin(
             config.signature,
             self.inputs,
-            functions,
+            {name: function for name, function in functions.items() if name not in self.tools.hidden},
             helper_source(),
             self.ledger.remaining(0),
             config.guidance,
             known=RESERVED,
             before=config.kernels.context,
+            values=config.values,
+            system_prompt=config.system_prompt,
         )
         self.suggestion: str | None = None  # the SUBMIT call that the model was shown last
         self.running: tuple[int, str | None, str] | None = None  # number, reasoning and code of the present cell
@@ -249,14 +254,18 @@ class RunLoop:
         known = (list(self.history), variables, self.inputs, self.grounding.unread)
         return await extract_outputs(self.config, self.models, self.conversation, reason, *known)
 
-    async def _run_child(self, signature: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    async def _run_child(
+        self, signature: str, inputs: dict[str, Any], instructions: str | None = None, model: Any = None
+    ) -> dict[str, Any]:
         """`rlm_query`: a run of its own, on the same budget."""
-        child = Signature.of(signature, reserved=RESERVED)
+        child = Signature.of(signature, instructions=instructions, reserved=RESERVED)
         if self.ledger.depth + 1 > self.config.depth:
             raise DepthExceeded(f"child runs may nest {self.config.depth} deep")
         own: dict[str, Any] = {"checks": (), "main_call": None, "task": None, "guidance": None, "sealed": {}}
         config = replace(self.config, signature=child, kernels=OwnKernels(), **own)
-        config = replace(config, mode="repl", map=None)
+        config = replace(config, mode="repl", map=None, main_model=model or config.main_model)
+        if config.child_tools is not None:
+            config = replace(config, tools=config.child_tools.functions, values=config.child_tools.values)
         config.check_inputs(inputs)
         self.ledger.reserve_call()  # it asks models on behalf of a cell, as any call does
         result = await RunLoop(config, inputs, ledger=self.ledger.child(is_call=True), parent=self.id).run()

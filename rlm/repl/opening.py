@@ -42,7 +42,7 @@ async def first_cell(config: RunConfig, inputs: Mapping[str, Any], models: RunMo
 
 async def _choice(config: RunConfig, inputs: Mapping[str, Any], models: RunModels) -> ModeChoice:
     async def ask(prompt: str, schema: Mapping[str, Any]) -> Any:
-        return await models.typed(prompt, schema, main=True)
+        return await models.typed(prompt, schema, model="main")
 
     if config.mode == "direct":
         return ModeChoice("direct", "as the task says")

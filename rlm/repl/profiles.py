@@ -30,6 +30,8 @@ from .prompts import (
     describe_function,
     describe_helpers,
     describe_inputs,
+    describe_values,
+    fill_system_prompt,
     goal_of,
     long_inputs,
     quote_guidance,
@@ -100,16 +102,18 @@ class StandardProfile:
         budget: Remaining,
         guidance: str | None,
         known: Iterable[str],
+        values: Mapping[str, tuple[Any, str]],
+        system_prompt: str | None = None,
         before: str | None = None,
     ) -> Conversation:
         """Return the conversation with the system prompt and the task.
 
-        `known` are the runtime's own functions; `before` is a section about what was there before the run.
+        `known` are the runtime's own functions, `values` what code has beside the inputs, with their descriptions.
+        `system_prompt` takes the place of the template; `before` is a section about what was there before the run.
         """
         described = [describe_function(name, function) for name, function in functions.items() if name not in ALIASES]
-        system = template("system").substitute(
-            submit=submit_call(signature), functions="\n".join([*described, *describe_helpers(helpers)])
-        )
+        described += [*describe_helpers(helpers), *describe_values(values)]
+        system = fill_system_prompt("system", system_prompt, submit_call(signature), described)
         task = template("task").substitute(
             instructions=signature.instructions,
             inputs=describe_inputs(signature, inputs),
@@ -189,13 +193,14 @@ class ConstrainedProfile(StandardProfile):
         budget: Remaining,
         guidance: str | None,
         known: Iterable[str],
+        values: Mapping[str, tuple[Any, str]],
+        system_prompt: str | None = None,
         before: str | None = None,
     ) -> Conversation:
         """Return the conversation with a short system prompt and task; `known` functions are not explained."""
         own = [describe_function(name, function) for name, function in functions.items() if name not in {*known}]
-        system = template("system_brief").substitute(
-            submit=submit_call(signature), functions="\n".join([*_KNOWN_FUNCTIONS, *own])
-        )
+        described = [*_KNOWN_FUNCTIONS, *own, *describe_values(values)]
+        system = fill_system_prompt("system_brief", system_prompt, submit_call(signature), described)
         task = template("task_brief").substitute(
             instructions=signature.instructions,
             inputs=describe_inputs(signature, inputs, most=6, width=150),

@@ -10,7 +10,7 @@ import builtins
 import functools
 import json
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from string import Template
 from typing import Any
@@ -21,8 +21,8 @@ from ..shapes import describe
 from ..signatures import Signature
 
 PREVIEW_CHARS = 160
-ALIASES = ("llm_query_batched",)
-"""Functions that are other names of functions, and not described."""
+ALIASES = ("llm_query_batched", "rlm_query_batched", "SHOW_VARS")
+"""Functions under the names that other runtimes have for them: they work, and are not described."""
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
@@ -37,6 +37,11 @@ def describe_inputs(signature: Signature, inputs: Mapping[str, Any], *, most: in
     descriptions = {field.name: " ".join(field.description.split()) for field in signature.inputs}
     lines = [_describe_input(name, value, descriptions.get(name), most, width) for name, value in inputs.items()]
     return "\n".join(lines) or "(none)"
+
+
+def describe_values(values: Mapping[str, tuple[Any, str]]) -> list[str]:
+    """Describe each further value that code has, with what is said about it."""
+    return [_describe_input(name, value, about or None, 6, 150) for name, (value, about) in values.items()]
 
 
 def shown_whole(value: Any) -> bool:
@@ -64,13 +69,26 @@ def describe_helpers(source: str) -> tuple[str, ...]:
     return tuple(
         f"- {node.name}({ast.unparse(node.args)}): {ast.get_docstring(node) or ''}"
         for node in ast.parse(source).body
-        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and node.name not in ALIASES
     )
 
 
 def submit_call(signature: Signature) -> str:
     """Return how SUBMIT is called for a signature."""
     return "SUBMIT(" + ", ".join(f"{field.name}=..." for field in signature.outputs) + ")"
+
+
+def fill_system_prompt(name: str, own: str | None, submit: str, functions: Sequence[str]) -> str:
+    """Return the system prompt: the template, or the caller's own with `$functions` and `$submit` in it.
+
+    Where the caller's own does not say where the functions are described, they come at its end.
+    """
+    listed = "\n".join(functions)
+    if own is None:
+        return template(name).substitute(submit=submit, functions=listed)
+    prompt = Template(own)
+    text = prompt.safe_substitute(submit=submit, functions=listed)
+    return text if "functions" in prompt.get_identifiers() else f"{text}\n\nFunctions in the REPL:\n{listed}"
 
 
 def quote_guidance(guidance: str | None) -> str:

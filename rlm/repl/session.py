@@ -26,6 +26,12 @@ NOT_AGAIN = (
     "it and later ones had set may be missing: look, and set it anew."
 )
 _LEAST_S = 0.05
+
+
+class SetupFailed(sandbox.SandboxError):
+    """The code that runs before the first cell failed; the message has its error."""
+
+
 _SEEN_S = 3.0
 """How long reading the variables at the end may take. The kernel itself stops after two seconds."""
 
@@ -73,6 +79,7 @@ class ReplSession:
         }
         self._given = frozenset(inputs)
         self._kernels = config.kernels
+        self._setup_code = config.setup_code
         self._session: AsyncSession | None = None
         self._opening: asyncio.Future[tuple[AsyncSession, tuple[str, ...]]] | None = None
         self._hints: tuple[str, ...] = ()
@@ -105,7 +112,16 @@ class ReplSession:
         if self._session is None:
             assert self._opening is not None
             self._session, self._hints = await self._opening
+            await self._set_up(self._session)
         return self._session
+
+    async def _set_up(self, session: AsyncSession) -> None:
+        """Run the code that comes before the first cell. Raise `SetupFailed` if it fails."""
+        if not self._setup_code:
+            return
+        result = await session.run(self._setup_code)
+        if result.error is not None:
+            raise SetupFailed(f"setup_code failed: {result.error}")
 
     async def run(
         self, code: str, timeout: float, iteration: int, past: RecordedIteration | None = None
@@ -167,6 +183,7 @@ class ReplSession:
         await session.close()
         self._session, hints = await self._kernels.open(self._options, self._log)
         session = self._session
+        await self._set_up(session)
         for code, calls, ended_well in self._cells:
             self._log.begin_cell(self._log.iteration, CallReplay(calls))
             result = await session.run(code, timeout=max(_LEAST_S, until - time.monotonic()))

@@ -24,6 +24,7 @@ from ..models.profile import profile_of
 from ..reading.direct import direct_prompt
 from ..reading.items import MAX_PACKED, Items
 from ..signatures import InvalidOutputs, Signature, SignatureError
+from ..signatures.code_values import code_value
 from .hints.grounding import Grounding
 from .host_calls import current_call, plain
 from .llm import RunModels
@@ -43,9 +44,11 @@ RESERVED = frozenset(
             "llm_errors",
             "ask_for_outputs",
             "rlm_query",
+            "rlm_query_batched",
             "validate_json",
             "budget",
         ),
+        "SHOW_VARS",
         *("describe", "peek", "search", "chunk", "count_tokens"),
     ]
 )
@@ -58,7 +61,54 @@ _SHORT_INPUT = 2_000
 
 _MAX_TYPE_CHARS, _MAX_TYPE_NAME, _MAX_TYPE_PARTS = 50_000, 1_000, 60_000
 
-ChildRun = Callable[[str, dict[str, Any]], Any]
+ChildRun = Callable[..., Any]
+"""Runs a sub-task: from a signature, inputs, and perhaps instructions and the model that writes the code."""
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What code has beside the inputs: functions that it calls, and plain values with their descriptions."""
+
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    values: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tools: Any) -> Tools:
+        """Read tools: functions, or a mapping of names to functions and values.
+
+        A mapping with the keys `tool` and `description` describes one in other words than its docstring.
+        """
+        functions: dict[str, Callable[..., Any]] = {}
+        values: dict[str, tuple[Any, str]] = {}
+        for name, tool in _by_name(tools).items():
+            about = ""
+            if isinstance(tool, Mapping) and "tool" in tool and tool.keys() <= {"tool", "description"}:
+                tool, about = tool["tool"], str(tool.get("description") or "")
+            tool = getattr(tool, "func", tool) if hasattr(tool, "args") and hasattr(tool, "func") else tool
+            if callable(tool):
+                functions[name] = _with_description(name, tool, about) if about else tool
+            else:
+                values[name] = tool, about
+        return cls(functions, values)
+
+
+def _by_name(tools: Any) -> dict[str, Any]:
+    if tools is None:
+        return {}
+    if isinstance(tools, Mapping):
+        return dict(tools)
+    names = [getattr(tool, "name", None) or getattr(tool, "__name__", None) for tool in tools]
+    if nameless := [tool for tool, name in zip(tools, names, strict=True) if not isinstance(name, str)]:
+        raise TypeError(f"tools: {nameless[0]!r} has no name; give it one: tools={{'name': function}}")
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"tools: two functions are called {min(map(str, twice))!r}; name them: tools={{...}}")
+    return {str(name): tool for name, tool in zip(names, tools, strict=True)}
+
+
+def _with_description(name: str, function: Callable[..., Any], description: str) -> Callable[..., Any]:
+    described = plain(function, name)
+    described.__doc__ = description
+    return sandbox.describe(described, description, sandbox.described(described)[1])
 
 
 class InvalidSubmission(Exception):
@@ -97,6 +147,9 @@ class ReplTools:
     given: tuple[str, ...] | None = None
     """The fields that the last call of SUBMIT had."""
 
+    max_parallel: int = _PARALLEL
+    """How many questions of one call are asked at once, at most."""
+
     _schema: Schema | None = None
     _errors: dict[int, str] | None = None
 
@@ -104,7 +157,7 @@ class ReplTools:
         """Return all functions by name, the caller's own among them."""
         tools = {
             "SUBMIT": sandbox.with_types(plain(self.submit, "SUBMIT")),
-            "llm_query": plain(self.llm_query),
+            "llm_query": self._described_llm_query(),
             "llm_batch": plain(self.llm_batch),
             "llm_query_batched": plain(self.llm_batch, "llm_query_batched"),
             "llm_map": plain(self.llm_map),
@@ -112,11 +165,24 @@ class ReplTools:
             "validate_json": sandbox.with_types(plain(self.validate_json)),
             "budget": plain(self.budget),
         }
-        if self.child_run is not None:
-            tools["rlm_query"] = plain(self.rlm_query)
+        tools["rlm_query"] = plain(self.rlm_query)
+        tools["rlm_query_batched"] = plain(self.rlm_query_batched)
         if self.inputs is not None:
             tools["ask_for_outputs"] = plain(self.ask_for_outputs)
         return {**tools, **{name: plain(function, name) for name, function in own.items()}}
+
+    @property
+    def hidden(self) -> Collection[str]:
+        """Functions that are not described here: child runs where there can be none."""
+        return () if self.child_run is not None else ("rlm_query",)
+
+    def _described_llm_query(self) -> Callable[..., Any]:
+        function = plain(self.llm_query)
+        if not self.models.others:
+            return function
+        doc, signature = sandbox.described(function)
+        names = ", ".join(map(repr, ["sub", "main", *self.models.others]))
+        return sandbox.describe(function, f"{doc}\n\nModels to choose from: {names}.", signature)
 
     async def submit(self, /, *args: Any, **outputs: Any) -> None:
         """Give the answer: one keyword for each output (or one dict). Ends the task at once if the values fit."""
@@ -148,7 +214,8 @@ class ReplTools:
         With `type` the answer is a value: choices (["yes", "no"]), a type (int, list[str], "float") or a JSON schema.
         """
         wanted = wanted_type(type)
-        _check_question(prompt, model)
+        _check_question(prompt)
+        self.models.named(model)
         self.ledger.reserve_call()
         return await self._ask(prompt, context, model, wanted)
 
@@ -183,7 +250,7 @@ class ReplTools:
                 except Exception as error:  # whatever an adapter raises: the others are asked all the same
                     errors[index] = str(error) or error.__class__.__name__  # `type` is a parameter here
 
-        await asyncio.gather(*(work() for _ in range(min(len(prompts), max(1, int(max_parallel))))))
+        await asyncio.gather(*(work() for _ in range(min(len(prompts), self._parallel(max_parallel)))))
         self._errors = errors
         return answers
 
@@ -221,7 +288,7 @@ class ReplTools:
 
         if asked.known:
             report(asked.known, {})
-        answers, self._errors = await asked.ask(ask, report, int(max_parallel))
+        answers, self._errors = await asked.ask(ask, report, self._parallel(max_parallel))
         return answers
 
     async def ask_for_outputs(self, found: str | None = None) -> dict[str, Any]:
@@ -230,7 +297,7 @@ class ReplTools:
         inputs = self.inputs if found is None else {**_short(self.inputs), "found": found}
         prompt = direct_prompt(self.signature, inputs)
         schema = self.signature.output_schema()
-        outputs = await self.models.typed(prompt, schema, main=True, iteration=self.iterations() + 1)
+        outputs = await self.models.typed(prompt, schema, model="main", iteration=self.iterations() + 1)
         self.grounding.unread = frozenset()  # the model has read them, if no code has
         return to_jsonable_python(outputs)  # type: ignore[no-any-return]
 
@@ -238,11 +305,50 @@ class ReplTools:
         """Why calls of the last llm_batch or llm_map failed, by their index."""
         return {str(index): message for index, message in sorted((self._errors or {}).items())}
 
-    async def rlm_query(self, signature: str = "", /, **inputs: Any) -> dict[str, Any]:
-        """Hand a sub-task to a run of its own, with a REPL of its own: rlm_query("doc -> title: str", doc=...)."""
-        assert self.child_run is not None
+    async def rlm_query(self, signature: str = "", /, **inputs: Any) -> Any:
+        """Hand a sub-task to a run of its own, with a REPL of its own: rlm_query("doc -> title: str", doc=...).
+
+        With a question in place of a signature, the answer is a text: rlm_query("Which of them is late?", orders=...).
+        """
         # By position, `signature` can also be the name of an input; some models give it by name.
-        return await self.child_run(signature or inputs.pop("signature", ""), inputs)  # type: ignore[no-any-return]
+        text = signature or inputs.pop("signature", "") or inputs.pop("prompt", "")
+        if not isinstance(text, str):
+            raise TypeError(f"rlm_query: a signature or a question, not {type(text).__name__}")
+        if "->" in text:
+            if self.child_run is None:
+                raise DepthExceeded("no child run can be started here; use llm_query")
+            return await self.child_run(text, inputs)
+        name = inputs.pop("model", None)
+        model = self.models.named(name or "main")
+        if self.child_run is None:
+            return await self.llm_query(text, inputs or None, model=name)
+        if not text.strip():
+            raise ValueError("rlm_query: a signature or a question comes first")
+        # A question without inputs may be long: then it is the input, which code reads.
+        given = inputs or {"prompt": text}
+        task = text if inputs else "Do what `prompt` asks for. It may be long: look at it first."
+        outputs = await self.child_run(f"{', '.join(given)} -> answer: str", given, task, model)
+        return outputs["answer"]
+
+    async def rlm_query_batched(self, prompts: list[str], model: str | None = None) -> list[Any]:
+        """Ask many questions as rlm_query does, each in a run of its own; None where one failed (llm_errors())."""
+        if not isinstance(prompts, list):
+            raise TypeError("rlm_query_batched(prompts): a list of texts")
+        answers: list[Any] = [None] * len(prompts)
+        errors: dict[int, str] = {}
+        waiting = iter(range(len(prompts)))
+        named = {} if model is None else {"model": model}
+
+        async def work() -> None:
+            for index in waiting:
+                try:
+                    answers[index] = await self.rlm_query(prompts[index], **named)
+                except Exception as error:
+                    errors[index] = str(error) or type(error).__name__
+
+        await asyncio.gather(*(work() for _ in range(min(len(prompts), self._parallel(_PARALLEL)))))
+        self._errors = errors
+        return answers
 
     async def validate_json(self, value: Any) -> str:
         """Check values as SUBMIT would: "valid", or every problem and where it is."""
@@ -268,10 +374,13 @@ class ReplTools:
 
     async def _ask(self, prompt: str, context: Any, model: str | None, wanted: Any) -> Any:
         text = prompt if context is None else f"{prompt}\n\n{context if isinstance(context, str) else repr(context)}"
-        main, iteration = model == "main", self.iterations() + 1
+        iteration = self.iterations() + 1
         if wanted is None:
-            return (await self.models.sub(text, main=main, iteration=iteration)).text
-        return to_jsonable_python(await self.models.typed(text, wanted, main=main, iteration=iteration))
+            return (await self.models.sub(text, model=model, iteration=iteration)).text
+        return to_jsonable_python(await self.models.typed(text, wanted, model=model, iteration=iteration))
+
+    def _parallel(self, wanted: int) -> int:
+        return max(1, min(int(wanted), self.max_parallel))
 
     def _coerced(self, values: Any, types: Mapping[str, str]) -> Any:
         untyped = {field.name for field in self.signature.outputs if not field.typed}
@@ -305,19 +414,36 @@ def tool_problem(name: str, inputs: Collection[str]) -> str | None:
     return None
 
 
-def refuse_tools(tools: Mapping[str, Callable[..., Any]], signature: Signature) -> None:
-    """Raise `ValueError` if a tool cannot be called in the REPL by its name."""
+def refuse_tools(
+    tools: Mapping[str, Callable[..., Any]], signature: Signature, values: Mapping[str, Any] | None = None
+) -> None:
+    """Raise `ValueError` if a tool cannot be called in the REPL by its name, or a value cannot have its name."""
     if not isinstance(tools, Mapping):
         raise TypeError('tools are functions by name, such as {"look_up": look_up}')
-    inputs = {field.name for field in signature.inputs}
+    inputs, given = {field.name for field in signature.inputs}, values or {}
     found = [tool_problem(name, inputs) or _not_callable(name, tool) for name, tool in tools.items()]
+    found += [tool_problem(name, inputs) or _not_a_name(name) or _not_plain(name, one) for name, one in given.items()]
     if problems := [problem for problem in found if problem is not None]:
         raise ValueError(f"tools: {'; '.join(problems)}")
 
 
+def _not_a_name(name: Any) -> str | None:
+    if isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name):
+        return None
+    return f"{name!r} is not a Python name, so no code can use it"
+
+
+def _not_plain(name: str, value: tuple[Any, str]) -> str | None:
+    try:
+        code_value(value[0])
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"{name!r} is neither a function nor a plain value ({error})"
+    return None
+
+
 def _not_callable(name: str, tool: Any) -> str | None:
-    if not name.isidentifier() or keyword.iskeyword(name):
-        return f"{name!r} is not a Python name, so no code can call it"
+    if (problem := _not_a_name(name)) is not None:
+        return problem
     try:
         inspect.signature(tool)
     except (TypeError, ValueError) as error:
@@ -325,12 +451,10 @@ def _not_callable(name: str, tool: Any) -> str | None:
     return None
 
 
-def _check_question(prompt: Any, model: Any = None) -> None:
+def _check_question(prompt: Any) -> None:
     """Raise if a call cannot be made, before it is counted."""
     if not isinstance(prompt, str):
         raise TypeError(f"llm_query(prompt): a text, not {type(prompt).__name__}")
-    if model not in (None, "sub", "main"):
-        raise ValueError(f"llm_query(model={model!r}): choose 'sub' or 'main'")
 
 
 def _check_type(type: Any) -> None:

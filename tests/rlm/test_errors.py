@@ -38,7 +38,7 @@ INTERNAL = {
         "ImportProblem",
     ),
     *("InvalidCompletion", "InvalidResponse", "InvalidSubmission", "NoCandidate", "NoResponse", "NoTarget"),
-    *("NotRecorded", "OutOfTime", "Refused", "SlotAfterDeadline", "Unreadable", "UnreadableInput"),
+    *("SetupFailed", "NotRecorded", "OutOfTime", "Refused", "SlotAfterDeadline", "Unreadable", "UnreadableInput"),
 }
 # Not importable without packages that are optional.
 OPTIONAL = ("llama_cpp", "mlx", "opentelemetry", "ray", "torch", "transformers", "xllamacpp")

@@ -239,7 +239,7 @@ def test_settings_that_cannot_work_are_refused_at_once():
     with pytest.raises(ValueError, match="give max_iterations in the trigger"):
         rlm.Predict("doc -> n: int", max_iterations=3, trigger=rlm.FallbackTrigger())
     with pytest.raises(ValueError, match=r"'look up' is not a Python name.*'seven' is no function"):
-        rlm.Predict("doc -> n: int", tools={"look up": reply, "seven": 7})
+        rlm.Predict("doc -> n: int", tools={"look up": reply, "seven": dict.update})
 
 
 def test_tools_can_be_a_list_and_the_model_an_argument(pool):

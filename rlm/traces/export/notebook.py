@@ -29,7 +29,10 @@ _LITERAL_CHARS = 2_000
 _COMPILED = frozenset({"_SHAPES_SOURCE", "_shapes", "describe"})
 """What the helpers have in order to compile `rlm.shapes` when it is needed; a notebook has its source."""
 
-_STAND_INS = ("SUBMIT", "llm_query", "llm_batch", "llm_query_batched", "rlm_query", "validate_json")
+_STAND_INS = (
+    *("SUBMIT", "llm_query", "llm_batch", "llm_query_batched"),
+    *("rlm_query", "rlm_query_batched", "validate_json"),
+)
 
 
 def notebook(run: RunRecord) -> tuple[str, list[str]]:

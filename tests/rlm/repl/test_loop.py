@@ -299,7 +299,8 @@ async def test_child_runs_are_calls_and_refused_where_there_are_none_left(make):
 async def test_child_runs_nest_only_so_deep(make):
     main = {
         "produce `answer`": "```python\nSUBMIT(answer=rlm_query('part -> size: int', part='x')['size'])\n```",
-        "produce `size`": "```python\nSUBMIT(size=int('rlm_query' in dir()))\n```",
+        "produce `size`": "```python\ntry:\n    rlm_query('part -> size: int', part=part)\n"
+        "except Exception as error:\n    SUBMIT(size=int('no child run' not in str(error)))\n```",
     }
     assert (await make(main).run(doc="")).outputs.answer == 0
 
