@@ -151,7 +151,7 @@ async def take(address: str, ids: dict[str, str], folder: Path | None) -> None:
             await picture(chromium, lease, DOCS / "viewer-run.png")
             mark = "tr[data-field=payer] a.evidence.history"
             await picture(chromium, lease, DOCS / "viewer-evidence.png", click=[mark], ready="a.evidence.history")
-            await picture(chromium, f"{address}#/groups/task", DOCS / "viewer-runs.png")
+            await picture(chromium, f"{address}#/groups/task", DOCS / "viewer-groups.png")
             return
         folder.mkdir(parents=True, exist_ok=True)
         pages = {

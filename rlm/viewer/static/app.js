@@ -16,11 +16,12 @@ const HELP = [
   ["j  k", "next, previous"],
   ["g  G", "first, last"],
   ["Enter", "open; in the search, open the first match"],
-  ["/", "search"],
+  ["/", "search the list, or the texts of a run"],
   ["Esc", "back, or clear the search"],
   ["x", "choose a run to compare"],
   ["c", "compare the two chosen runs"],
   ["t", "steps, or calls and cost"],
+  ["n", "write a note on a run"],
   ["o", "hide or show the overview of a run"],
   ["?", "this help"],
 ];
@@ -185,7 +186,7 @@ addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
   const typing = event.target.closest?.("input:not([type=checkbox]), select, textarea");
   if (typing) {
-    if (event.key === "Escape" || event.key === "Enter") {
+    if (event.key === "Escape" || (event.key === "Enter" && event.target.tagName !== "TEXTAREA")) {
       event.target.blur();
       event.preventDefault();
     }

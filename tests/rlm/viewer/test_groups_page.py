@@ -31,6 +31,12 @@ def expect(locator: Any) -> Any:
     return expected(locator)
 
 
+def extracted(run: str, when: float) -> Event:
+    result = {"status": "extracted", "outputs": {"answer": "42"}, "confidence": 0.8, "usage": {"cost_usd": 0.01}}
+    data = {"ending": "Extracted", "confidence": 0.8, "reason": "4 of 4 iterations", "result": result}
+    return make_event("run_ended", run, data, when)
+
+
 def batch(results: str) -> Iterator[Event]:
     """Six runs of a batch on two models, the last one failed; a run outside of it, with a plan."""
     now = time.time()
@@ -39,7 +45,7 @@ def batch(results: str) -> Iterator[Event]:
         task = {"path": "tasks/story.yaml", "batch": results, "item": f"story {number % 5}"}
         yield make_event("run_started", run, {**start.data, "task": task}, now - number)
         yield from iteration(run, 1, now, code="x = 1", output="1")
-        yield ended(run, now + 1, {"answer": "42"}) if number < 5 else make_event("run_interrupted", run, {}, now + 1)
+        yield extracted(run, now + 1) if number < 5 else make_event("run_interrupted", run, {}, now + 1)
     yield started(IDS[6], now, name="Other", doc="text")
     plan = started(IDS[7], now, name="Other", doc="text").data
     about = {"parent": IDS[6], "depth": 1, "task": {"plan": {"name": "guess it"}}}
@@ -54,7 +60,7 @@ def grouped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     tell(home, batch("/data/answers to all.jsonl"))
     header: dict[str, Any] = {"format": 1, "suites": [{"name": "story", "path": None}], "lengths": [4_000], "seed": 7}
     header |= {"epochs": 1, "total": 3, "models": {"main": "made/large"}, "configuration": {}, "count": 3}
-    about: dict[str, Any] = {"suite": "story", "length": 4_000, "epoch": 1, "ending": "Submitted", "confidence": 1.0}
+    about: dict[str, Any] = {"suite": "story", "length": 4_000, "epoch": 1, "ending": "Extracted", "confidence": 0.8}
     about |= {"outputs": {"answer": "42"}, "expected": {"answer": "42"}, "seconds": 1.0}
     with LogWriter(home / "evals" / "stories", {**header, "baseline": None, "versions": {}}) as writer:
         for run, score in zip(IDS[:2], (1.0, 0.0), strict=True):
@@ -90,7 +96,7 @@ async def test_a_batch_shows_its_endings_and_opens_its_runs(tab: Any, grouped: s
     await expect(row.locator(".name")).to_have_text("answers to all.jsonl")
     await expect(row.locator(".sub")).to_contain_text("5 items")
     await expect(row.locator(".many")).to_have_text("6")
-    await expect(row.locator(".endings-bar")).to_have_attribute("aria-label", "5 submitted, 1 unfinished")
+    await expect(row.locator(".endings-bar")).to_have_attribute("aria-label", "5 extracted, 1 unfinished")
     await expect(row.locator(".right")).to_have_text("67% of 3")
     await page.keyboard.press("j")
     await page.keyboard.press("Enter")
@@ -130,10 +136,10 @@ async def test_confidence_is_charted_against_right_answers_where_they_are_known(
     page = tab.page
     await page.goto(f"{grouped}#/groups/model")
     chart = page.locator(".calibration")
-    await expect(chart.locator("tbody td")).to_have_text(["100%", "67%", "3"])
+    await expect(chart.locator("tbody td")).to_have_text(["0.80", "67%", "3"])
     await expect(chart.locator("circle")).to_have_count(1)
     await page.fill("#search", "label:right")
-    await expect(chart.locator("tbody td")).to_have_text(["100%", "100%", "1"])
+    await expect(chart.locator("tbody td")).to_have_text(["0.80", "100%", "1"])
     await page.fill("#search", "task:nothing")
     await expect(chart).to_have_count(0)
 
@@ -148,7 +154,7 @@ async def test_evaluations_are_listed_and_a_broken_one_says_why(tab: Any, groupe
     await expect(row.locator(".many")).to_have_text("2 of 3")
     await row.locator(".name").click()
     await expect(page.locator(".suite-about h1")).to_have_text("stories")
-    await expect(page.locator(".calibration tbody td")).to_have_text(["100%", "50%", "2"])
+    await expect(page.locator(".calibration tbody td")).to_have_text(["0.80", "50%", "2"])
     await page.click(f"[data-sample='{IDS[1]}'] .given")
     await expect(page.locator(".sample-line")).to_contain_text("Score 0.00")
     await page.click(".sample-line a")

@@ -1,5 +1,7 @@
 // The answer: each output field with its value and links to its evidence; for a sample, also the expected value.
 
+import { copyButton, wholeText } from "./copy_button.js";
+import { isOrigin, isUnsupported, originButton } from "./evidence_chain.js";
 import { meter } from "./badge.js";
 import { h } from "../lib/dom.js";
 import { score } from "../lib/format.js";
@@ -12,29 +14,9 @@ function fieldOf(pointer) {
   return String(pointer).split("/")[1]?.replaceAll("~1", "/").replaceAll("~0", "~") ?? "";
 }
 
-// Where a value came from, by the code that ran: see docs/evidence.md.
-const ORIGINS = {
-  computed: (item) => (names(item) ? `computed from ${names(item)}` : "computed"),
-  quoted: (item) => `quoted from ${item.input}, line ${item.line}`,
-  said: () => "said by a model",
-  typed: (item) => (item.is_chosen ? `typed, chosen by ${names(item)}` : "typed into the code"),
-  defaulted: () => "a default",
-  none: () => "no evidence",
-};
-
-function names(item) {
-  return Array.isArray(item.inputs) ? item.inputs.join(", ") : "";
-}
-
-function originTitle(item) {
-  const steps = (Array.isArray(item.chain) ? item.chain : []).map((step) => `${step.iteration}:${step.line} ${step.code}`);
-  return [`${item.path}: ${String(item.quote ?? "").slice(0, 200)}`, ...steps, item.note ?? ""].filter(Boolean).join("\n");
-}
-
 // The address of one piece of evidence inside the page.
 export function evidenceAddress(model, item) {
   const run = model.answeredBy.id;
-  if (Object.hasOwn(ORIGINS, item.kind)) return Number.isInteger(item.iteration) ? `#/run/${run}/${item.iteration}` : null;
   if (Number.isInteger(item.iteration) && Array.isArray(item.span)) {
     return `#/run/${run}/${item.iteration}?mark=${Number(item.span[0])}-${Number(item.span[1])}`;
   }
@@ -46,11 +28,6 @@ export function evidenceAddress(model, item) {
 function evidenceLink(model, item) {
   const address = evidenceAddress(model, item);
   const number = /\/(\d+)\?/.exec(address ?? "")?.[1];
-  if (Object.hasOwn(ORIGINS, item.kind)) {
-    const about = { class: `evidence origin ${item.kind}`, title: originTitle(item), "data-path": item.path };
-    const text = line(ORIGINS[item.kind](item), 60);
-    return address ? h("a", { ...about, href: address }, text) : h("span", about, text);
-  }
   const label =
     item.kind === "variable"
       ? [h("code", {}, line(item.variable, 40)), number && h("span", { class: "muted" }, ` at ${number}`)]
@@ -75,18 +52,15 @@ function submittedLink(model) {
   );
 }
 
-function evidenceOf(model, field, all, submitted) {
-  const items = all.filter((item) => item && fieldOf(item.path) === field);
-  if (items.length) {
-    const rest = items.length - MAX_LINKS;
-    return [
-      items.slice(0, MAX_LINKS).map((item) => evidenceLink(model, item)),
-      rest > 0 && h("span", { class: "muted" }, ` and ${rest} more`),
-      submitted && submittedLink(model),
-    ];
-  }
+// The origins of a field, each of which opens its chain, then the places where it was found, and the submission.
+function evidenceOf(model, items, submitted) {
+  const place = h("div", { class: "chain-place" });
+  const origins = items.filter(isOrigin).map((item) => originButton(model.answeredBy.id, item, place));
+  const links = [...origins, ...items.filter((item) => !isOrigin(item)).map((item) => evidenceLink(model, item))];
+  const rest = links.length - MAX_LINKS;
   const link = submitted ? submittedLink(model) : null;
-  return link ?? h("span", { class: "evidence none" }, submitted ? "submitted" : "no evidence");
+  if (!links.length && !link) links.push(h("span", { class: "evidence none" }, submitted ? "submitted" : "no evidence"));
+  return [links.slice(0, MAX_LINKS), rest > 0 && h("span", { class: "muted" }, ` and ${rest} more `), link, place];
 }
 
 function expectedCell(sample, name) {
@@ -128,6 +102,7 @@ export function answerCard(source, model) {
   const isObject = outputs && typeof outputs === "object" && !Array.isArray(outputs);
   const fields = isObject && !("$body" in outputs) && !("$json" in outputs) ? outputs : null;
   const names = [...new Set([...Object.keys(fields ?? {}), ...Object.keys(sample?.expected ?? {})])];
+  const itemsOf = (name) => evidence.filter((item) => item && fieldOf(item.path) === name);
   const rows = names.map((name) =>
     h(
       "tr",
@@ -135,13 +110,13 @@ export function answerCard(source, model) {
       h("th", { scope: "row" }, shown(name)),
       h(
         "td",
-        { class: "answer-value" },
+        { class: `answer-value ${isUnsupported(itemsOf(name)) ? "unsupported" : ""}` },
         fields && Object.hasOwn(fields, name)
-          ? valueOf(source, model.id, fields[name])
+          ? [valueOf(source, model.id, fields[name]), copyButton(() => wholeText(source, model.id, fields[name]))]
           : h("span", { class: "muted" }, "–"),
       ),
       sample && expectedCell(sample, name),
-      run.ending !== "failed" && h("td", { class: "answer-evidence" }, evidenceOf(model, name, evidence, submitted)),
+      run.ending !== "failed" && h("td", { class: "answer-evidence" }, evidenceOf(model, itemsOf(name), submitted)),
     ),
   );
   const head =

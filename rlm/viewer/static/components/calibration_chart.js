@@ -1,15 +1,15 @@
 // Confidence against right answers: the share of right answers by confidence.
 
 import { h, svg } from "../lib/dom.js";
-import { count, percent, plural } from "../lib/format.js";
-import { isRight } from "../lib/run_groups.js";
+import { count, percent, plural, score } from "../lib/format.js";
+import { confidenceOf, isRight } from "../lib/run_groups.js";
 
 const EDGES = [0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0000001];
 const SIZE = 150;
 
 // Rows with a confidence, of which it is known whether they are right, by confidence.
 export function calibrationBins(rows) {
-  const judged = rows.filter((row) => row.ending !== "failed" && typeof row.confidence === "number" && isRight(row) !== null);
+  const judged = rows.filter((row) => confidenceOf(row) !== null && isRight(row) !== null);
   return EDGES.slice(1)
     .map((edge, at) => judged.filter((row) => row.confidence >= EDGES[at] && row.confidence < edge))
     .filter((bin) => bin.length)
@@ -28,7 +28,7 @@ export function calibrationChart(rows) {
   const x = (value) => 8 + value * (SIZE - 16);
   const y = (value) => SIZE - x(value);
   const radius = (bin) => 3 + 6 * Math.sqrt(bin.many / all);
-  const label = bins.map((bin) => `${percent(bin.confidence)} confidence: ${percent(bin.right)} of ${bin.many} right`);
+  const label = bins.map((bin) => `${score(bin.confidence)} confidence: ${percent(bin.right)} of ${bin.many} right`);
   return h(
     "figure",
     { class: "calibration" },
@@ -53,7 +53,7 @@ export function calibrationChart(rows) {
           "tbody",
           {},
           bins.map((bin) =>
-            h("tr", {}, h("td", {}, percent(bin.confidence)), h("td", {}, percent(bin.right)), h("td", {}, count(bin.many))),
+            h("tr", {}, h("td", {}, score(bin.confidence)), h("td", {}, percent(bin.right)), h("td", {}, count(bin.many))),
           ),
         ),
       ),

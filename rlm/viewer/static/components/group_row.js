@@ -2,7 +2,7 @@
 
 import { ENDINGS, meter } from "./badge.js";
 import { h } from "../lib/dom.js";
-import { ago, clock, count, dollars, percent, plural, seconds, short } from "../lib/format.js";
+import { ago, clock, count, dollars, percent, plural, score, seconds, short } from "../lib/format.js";
 import { line } from "../lib/untrusted_text.js";
 
 // The endings of runs as parts of a bar.
@@ -45,7 +45,7 @@ export function groupRow(group, { open, address, most }) {
       { class: "cell confidence" },
       group.confidence === null
         ? h("span", { class: "none" }, "–")
-        : [meter(group.confidence), h("span", { class: "figure" }, percent(group.confidence))],
+        : [meter(group.confidence), h("span", { class: "figure" }, score(group.confidence))],
     ),
     h(
       "span",

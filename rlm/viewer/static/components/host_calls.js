@@ -1,5 +1,6 @@
 // The host calls of one cell.
 
+import { anchor } from "./copy_button.js";
 import { fold, textBlock } from "./text_block.js";
 import { h } from "../lib/dom.js";
 import { count, dollars, plural, seconds, short } from "../lib/format.js";
@@ -9,17 +10,18 @@ import { line, shown } from "../lib/untrusted_text.js";
 
 const PAGE = 50;
 
-// The host calls of one cell, fifty at a time: a cell can make thousands.
-export function callList(source, model, calls) {
+// The host calls of one cell, fifty at a time: a cell can make thousands. The call with the number `wanted` is open.
+export function callList(source, model, calls, wanted = null) {
+  const first = Math.max(PAGE, calls.findIndex((call) => call.id === wanted) + 1);
   const list = h("div", { class: "calls" });
   const add = async (from) => {
-    const page = calls.slice(from, from + PAGE);
+    const page = calls.slice(from, from ? from + PAGE : first);
     const events = await source.whole(
       model.id,
       page.flatMap((call) => [call.sequence, call.end]),
     );
     const rows = page.map((call) =>
-      callRow(source, model, call, events.get(call.sequence) ?? {}, events.get(call.end) ?? {}),
+      callRow(source, model, call, events.get(call.sequence) ?? {}, events.get(call.end) ?? {}, call.id === wanted),
     );
     const left = calls.length - from - page.length;
     const more =
@@ -32,19 +34,20 @@ export function callList(source, model, calls) {
           on: {
             click: (event) => {
               event.target.remove();
-              add(from + PAGE);
+              add(from + page.length);
             },
           },
         },
         `Show ${count(Math.min(PAGE, left))} more of ${count(calls.length)} calls`,
       );
     list.append(...rows, ...(more ? [more] : []));
+    list.querySelector(".call.wanted")?.scrollIntoView({ block: "center" });
   };
   add(0).catch((error) => list.append(h("p", { class: "problem" }, shown(String(error.message)))));
   return list;
 }
 
-function callRow(source, model, call, started, ended) {
+function callRow(source, model, call, started, ended, wanted) {
   const spent = usedByCall(model, call).total;
   const children = model.byCall.get(call.id) ?? [];
   const label = [
@@ -76,6 +79,7 @@ function callRow(source, model, call, started, ended) {
             ` ${child.ending}`,
           ),
         ),
+        anchor(`#/run/${model.id}/${call.iteration}?call=${call.id}`, "this call"),
         section("Arguments", await textBlock(source, model.id, started.arguments, { kind: "json" })),
         ended.error
           ? section("Error", await textBlock(source, model.id, ended.error, { kind: "out bad" }))
@@ -88,6 +92,6 @@ function callRow(source, model, call, started, ended) {
             )
           : null,
       ].filter(Boolean),
-    { className: "call" },
+    { className: wanted ? "call wanted" : "call", open: wanted },
   );
 }

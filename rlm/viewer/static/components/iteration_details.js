@@ -5,6 +5,7 @@ import { callList } from "./host_calls.js";
 import { h } from "../lib/dom.js";
 import { count, dollars, plural, seconds, time } from "../lib/format.js";
 import { cached, usedByIteration, waited } from "../lib/run_model.js";
+import { promptDiff } from "./prompt_diff.js";
 import { figures, section, waitList } from "./sections.js";
 import { sizeOf } from "../lib/data_source.js";
 import { line, shown } from "../lib/untrusted_text.js";
@@ -36,7 +37,7 @@ function promptFold(source, id, ask, data) {
   );
 }
 
-export async function iterationDetail(source, model, number, { variables, span, variable }) {
+export async function iterationDetail(source, model, number, { variables, span, variable, call, codeLine }) {
   const iteration = model.byNumber.get(number);
   if (!iteration) return h("div", { class: "detail" }, h("p", { class: "muted" }, `There is no iteration ${number}.`));
   const main = iteration.asks.filter((ask) => ask.role === "main");
@@ -56,7 +57,7 @@ export async function iterationDetail(source, model, number, { variables, span, 
   const failed = main.filter((ask) => ask.error).map((ask) => events.get(ask.answered));
   const [reasoning, code, output, diff] = await Promise.all([
     history.reasoning ? textBlock(source, id, history.reasoning, { kind: "prose", label: "Reasoning" }) : null,
-    iteration.cell ? codeBlock(source, id, started.code, ended.error?.line) : null,
+    iteration.cell ? codeBlock(source, id, started.code, ended.error?.line, codeLine) : null,
     iteration.cell?.ended && (sizeOf(ended.output) || span)
       ? textBlock(source, id, ended.output, { kind: iteration.cell.ok ? "out" : "out bad", span, label: "Output" })
       : null,
@@ -125,7 +126,7 @@ export async function iterationDetail(source, model, number, { variables, span, 
       section("Reply", await textBlock(source, id, answered.text, { kind: "prompt" })),
     iteration.differs !== null && section("Replay", replayed(source, id, events.get(iteration.differs))),
     section("Variables", diff),
-    iteration.calls.length ? section(`Host calls`, callList(source, model, iteration.calls)) : null,
+    iteration.calls.length ? section(`Host calls`, callList(source, model, iteration.calls, call)) : null,
     section(
       "Prompt and reply",
       ...main.map((ask) => promptFold(source, id, ask, events.get(ask.asked))),
@@ -137,6 +138,7 @@ export async function iterationDetail(source, model, number, { variables, span, 
         fold(["Observation", h("span", { class: "muted" }, ` ${plural(sizeOf(history.told), "character")}`)], () =>
           textBlock(source, id, history.told, { kind: "prompt" }),
         ),
+      main.some((ask) => ask.asked) && promptDiff(source, model, number),
     ),
   );
 }

@@ -8,7 +8,8 @@ import { valueOf } from "./value_view.js";
 
 export function section(title, ...content) {
   const parts = content.filter(Boolean);
-  return parts.length ? h("section", { class: "part" }, h("h3", {}, title), parts) : null;
+  const part = title.toLowerCase().replaceAll(" ", "-");
+  return parts.length ? h("section", { class: "part", "data-part": part }, h("h3", {}, title), parts) : null;
 }
 
 export function figures(...pairs) {

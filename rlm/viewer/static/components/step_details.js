@@ -8,14 +8,23 @@ import { sizeOf } from "../lib/data_source.js";
 import { line, shown } from "../lib/untrusted_text.js";
 import { valueOf } from "./value_view.js";
 
-export async function startDetail(source, model) {
+async function inputText(source, id, input, name, span) {
+  const block = await textBlock(source, id, input.value, { label: name, span });
+  requestAnimationFrame(() => block.querySelector("#evidence")?.scrollIntoView({ block: "center" }));
+  return block;
+}
+
+// The start of a run; `wanted` is an input to open, at a range of its text.
+export async function startDetail(source, model, { input: wanted = null, span = null } = {}) {
   const { beginning } = model.summary;
   const signature = beginning.signature ?? {};
   const id = model.id;
+  const opened = String(wanted ?? "").split("/")[0]; // `docs/3` is one of several texts
+  const marks = wanted === opened && span ? span : null;
   const inputs = Object.entries(beginning.inputs ?? {}).map(([name, input]) =>
     h(
       "div",
-      { class: "input" },
+      { class: name === opened ? "input wanted" : "input", id: name === opened && !marks ? "evidence" : null },
       h(
         "p",
         { class: "input-head" },
@@ -30,8 +39,12 @@ export async function startDetail(source, model) {
         ),
       ),
       input?.note && h("p", { class: "muted" }, shown(String(input.note))),
-      sizeOf(input?.value) > 400
-        ? fold("Show the beginning", () => textBlock(source, id, input.value, { label: name }))
+      sizeOf(input?.value) > 400 || (name === opened && marks)
+        ? fold(
+            name === opened && marks ? "The place" : "Show the beginning",
+            () => inputText(source, id, input, name, name === opened ? marks : null),
+            { open: name === opened },
+          )
         : h("div", { class: "input-value" }, valueOf(source, id, input?.value)),
     ),
   );

@@ -1,5 +1,8 @@
 // The steps of a run beside the details of one of them: start, plans or iterations, trigger, extraction attempts.
 
+import { anchor } from "./copy_button.js";
+import { FoundText } from "./found_text.js";
+import { RunSearch } from "./run_search.js";
 import { attemptDetail, startDetail, triggerDetail } from "./step_details.js";
 import { h } from "../lib/dom.js";
 import { dollars, plural, seconds, short } from "../lib/format.js";
@@ -11,6 +14,18 @@ import { WindowedList } from "./windowed_list.js";
 import { VariableLog } from "./variable_changes.js";
 
 const HEIGHT = 54;
+const MOST_FOLDS = 10;
+
+// Where the parts of `run_search.py` are shown: the sections that can have it, and which folds to open.
+const PLACES = {
+  prompt: [["prompt-and-reply", "prompt"], /prompt|characters/i],
+  reply: [["reply", "prompt-and-reply"], /^reply/i],
+  observation: [["prompt-and-reply"], /^observation/i],
+  calls: [["host-calls"], /./],
+  inputs: [["inputs"], /./],
+  answer: [["answer-of-the-model"], null],
+  reason: [["why"], null],
+};
 
 export class Steps {
   constructor({ source, model, go }) {
@@ -25,6 +40,13 @@ export class Steps {
       label: "Steps",
     });
     this.list.element.classList.add("rail");
+    this.search = new RunSearch({
+      source,
+      id: model.id,
+      list: this.list.element,
+      titleOf: (key) => this.#titleOf(key),
+      go: (address) => go(address),
+    });
     this.pane = h("article", { class: "pane card", tabindex: "-1", "aria-label": "Step" });
     this.where = h("span", { class: "where" });
     const button = (label, text, by) =>
@@ -43,15 +65,23 @@ export class Steps {
     this.element = h(
       "div",
       { class: "steps" },
-      h("div", { class: "rail-box card" }, this.list.element),
+      h("div", { class: "rail-box card" }, this.search.input, this.list.element, this.search.places),
       h("div", { class: "pane-box" }, this.stepper, this.pane),
     );
+    this.found = new FoundText(this.pane);
     this.shown = null;
     this.refresh();
   }
 
   close() {
     this.list.close();
+    this.found.close();
+  }
+
+  #titleOf(key) {
+    const attempt = /^attempt-(\d+)$/.exec(key);
+    if (attempt) return `Extraction, attempt ${attempt[1]}`;
+    return /^\d+$/.test(key) ? `Iteration ${key}` : key[0].toUpperCase() + key.slice(1);
   }
 
   // Update the steps. Return whether there are new ones.
@@ -88,7 +118,7 @@ export class Steps {
   }
 
   // Show one step; the details of another that arrive later are dropped.
-  async show(key, { span = null, variable = null, focus = false } = {}) {
+  async show(key, { span = null, variable = null, part = null, call = null, codeLine = null, input = null, find = "", focus = false } = {}) {
     const index = this.list.items.findIndex((step) => step.key === key);
     const at = index < 0 ? Math.min(1, this.list.items.length - 1) : index;
     this.list.select(at);
@@ -97,14 +127,17 @@ export class Steps {
     const request = (this.request = Symbol(step.key));
     let detail;
     try {
-      detail = await this.#detail(step, span, variable);
+      detail = await this.#detail(step, { span, variable, call, codeLine, input });
     } catch (error) {
       detail = h("p", { class: "problem" }, shown(String(error.message ?? error)));
     }
     if (this.request !== request) return;
     const same = this.shown === step.key;
     const open = same ? [...this.pane.querySelectorAll("details")].map((fold) => fold.open) : [];
+    this.#link(detail, step.key);
     this.pane.replaceChildren(detail);
+    this.found.set(find);
+    if (find) this.search.set(find);
     if (same)
       [...this.pane.querySelectorAll("details")].forEach((fold, index) => {
         if (open[index]) fold.open = true;
@@ -112,7 +145,31 @@ export class Steps {
     this.shown = step.key;
     const mark = this.pane.querySelector("#evidence");
     if (mark) mark.scrollIntoView({ block: "center" });
+    else if (part) this.#openPart(part);
     else if (focus) this.#bringIntoView();
+  }
+
+  // An address for each part of the details.
+  #link(detail, key) {
+    for (const part of detail.querySelectorAll(".part[data-part]")) {
+      if (part.parentElement.closest(".fold")) continue;
+      const { part: name } = part.dataset;
+      part.querySelector("h3").after(anchor(`#/run/${this.model.id}/${key}?part=${name}`, `this part: ${name}`));
+    }
+  }
+
+  // Scroll to a part of the step, and open in it what has the searched text.
+  #openPart(name) {
+    const [section, folds] = Object.hasOwn(PLACES, name) ? PLACES[name] : [[name], null];
+    const part = section.map((one) => this.pane.querySelector(`.part[data-part="${CSS.escape(one)}"]`)).find(Boolean);
+    if (!part) {
+      this.#bringIntoView();
+      return;
+    }
+    part.classList.add("wanted");
+    part.scrollIntoView({ block: "start" });
+    const closed = [...part.querySelectorAll("details.fold")].filter((fold) => folds?.test(fold.querySelector("summary").textContent));
+    for (const fold of closed.slice(0, MOST_FOLDS)) fold.open = true;
   }
 
   #bringIntoView() {
@@ -120,12 +177,12 @@ export class Steps {
     if (top > innerHeight * 0.6 || top < -40) this.element.scrollIntoView({ block: "start" });
   }
 
-  #detail(step, span, variable) {
-    if (step.kind === "start") return startDetail(this.source, this.model);
+  #detail(step, { span, variable, call, codeLine, input }) {
+    if (step.kind === "start") return startDetail(this.source, this.model, { input, span });
     if (step.kind === "plan") return planDetail(this.source, this.model, step.item);
     if (step.kind === "trigger") return triggerDetail(this.source, this.model);
     if (step.kind === "attempt") return attemptDetail(this.source, this.model, step.item.number);
-    return iterationDetail(this.source, this.model, step.item.number, { variables: this.variables, span, variable });
+    return iterationDetail(this.source, this.model, step.item.number, { variables: this.variables, span, variable, call, codeLine });
   }
 
   #row(step) {

@@ -1,5 +1,6 @@
 // Blocks of text from a trace: code with line numbers, output, prompts. Long texts are loaded in pieces.
 
+import { copyButton, wholeText } from "./copy_button.js";
 import { h } from "../lib/dom.js";
 import { count } from "../lib/format.js";
 import { highlighted } from "../lib/python_highlighter.js";
@@ -10,7 +11,8 @@ const FIRST = 12000;
 const MORE = 100000;
 const AROUND = 2000;
 
-export async function codeBlock(source, id, value, errorLine) {
+// Code with line numbers; the line of an error is marked, and the one that is `wanted`.
+export async function codeBlock(source, id, value, errorLine, wanted = null) {
   const { text, more } = await textOf(source, id, value, 200000);
   const lines = highlighted(text);
   const block = h(
@@ -20,11 +22,20 @@ export async function codeBlock(source, id, value, errorLine) {
       "code",
       {},
       lines.map((content, index) =>
-        h("span", { class: `code-line ${index + 1 === errorLine ? "error-line" : ""}` }, content, "\n"),
+        h(
+          "span",
+          {
+            class: `code-line ${index + 1 === errorLine ? "error-line" : ""} ${index + 1 === wanted ? "wanted-line" : ""}`,
+            id: index + 1 === wanted ? "evidence" : null,
+          },
+          content,
+          "\n",
+        ),
       ),
     ),
   );
-  return more ? h("div", {}, block, h("p", { class: "muted" }, "The rest of the code is not shown.")) : block;
+  const rest = more && h("p", { class: "muted" }, "The rest of the code is not shown.");
+  return h("div", { class: "text-box" }, block, copyButton(() => wholeText(source, id, value)), rest);
 }
 
 // The first part of a text; `span` is a range [start, end] of characters to mark and scroll to.
@@ -35,7 +46,7 @@ export async function textBlock(source, id, value, { kind = "out", span = null, 
   const start = deep ? whole : 0;
   const end = deep ? span[1] + AROUND : first;
   const block = h("pre", { class: `text ${kind}`, tabindex: "0", "aria-label": label });
-  const box = h("div", { class: "text-box" }, block);
+  const box = h("div", { class: "text-box" }, block, copyButton(() => wholeText(source, id, value)));
   let part;
   if (isReference(value)) part = await source.blob(id, value.$body, start, end);
   else {

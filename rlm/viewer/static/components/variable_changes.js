@@ -70,6 +70,7 @@ function row(sign, name, value, before, marked) {
   );
 }
 
+// The changes of an iteration; each name is a link to this line.
 export async function variableDiff(log, number, sequence, marked) {
   const { before, data } = await log.at(number, sequence);
   if (!data) return null;

@@ -1,5 +1,6 @@
 // The source of the page's data: its server, or the file that contains the page.
 
+import { searchEvents } from "./embedded_search.js";
 import { indexOf } from "./untrusted_text.js";
 
 const PIECE = 1000000;
@@ -133,6 +134,13 @@ export class EmbeddedSource {
     const from = indexOf(blob.text, start);
     const to = from + indexOf(blob.text.slice(from), end - start);
     return { kind: blob.kind, start, text: blob.text.slice(from, to), more: to < blob.text.length };
+  }
+
+  async search(id, text) {
+    const run = this.#run(id);
+    const { beginning, ending } = run.summary;
+    const events = [[0, null, "run_started", 0, beginning], ...run.events, [0, null, "run_ended", 0, ending]];
+    return searchEvents(events, text, (digest) => (Object.hasOwn(this.data.blobs, digest) ? this.data.blobs[digest].text : ""));
   }
 
   async evaluation() {

@@ -51,6 +51,12 @@ export function isRight(run) {
   return typeof run.score === "number" ? run.score >= 1 - 1e-9 : null;
 }
 
+// The confidence of an answer; null if there is none: SUBMIT alone says nothing.
+export function confidenceOf(run) {
+  const none = run.ending === "failed" || (run.ending === "submitted" && run.confidence === 1);
+  return none ? null : (run.confidence ?? null);
+}
+
 function mean(values) {
   return values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : null;
 }
@@ -68,7 +74,7 @@ export function figuresOf(runs) {
   return {
     runs,
     endings,
-    confidence: mean(known(runs.map((run) => (run.ending === "failed" ? null : run.confidence)))),
+    confidence: mean(known(runs.map(confidenceOf))),
     right: mean(right.map(Number)),
     judged: right.length,
     cost: costs.length ? costs.reduce((sum, cost) => sum + cost, 0) : null,
@@ -119,7 +125,7 @@ export function planGroups(runs) {
 function own(run) {
   const right = isRight(run);
   return {
-    confidence: run.confidence,
+    confidence: confidenceOf(run),
     right: right === null ? null : Number(right),
     judged: right === null ? 0 : 1,
     cost: run.cost_usd,

@@ -1,5 +1,7 @@
 // One run: answer, budgets, timeline and steps, updated while the run continues.
 
+import { copyButton, linkButton } from "../components/copy_button.js";
+import { NoteCard } from "../components/note_card.js";
 import { answerCard } from "../components/answer_card.js";
 import { h } from "../lib/dom.js";
 import { Timeline } from "../components/timeline.js";
@@ -23,6 +25,7 @@ export class RunPage {
     this.title = id;
     this.inner = new Map();
     this.top = h("div", { class: "run-top" });
+    this.cards = h("div", { class: "run-cards" });
     this.tabs = h("div", { class: "tabs", role: "tablist" });
     this.below = h("div", { class: "run-below" });
     this.element = h("main", { class: "run-page" }, h("p", { class: "muted loading" }, "…"));
@@ -46,7 +49,9 @@ export class RunPage {
         ),
     });
     this.steps = new Steps({ source: this.source, model: this.model, go: this.go });
-    this.element.replaceChildren(this.top, this.timeline.element, this.tabs, this.below);
+    const { note, writable } = summary;
+    this.note = new NoteCard({ source: this.source, id: this.id, note, writable, changed: () => this.note && this.#head() });
+    this.element.replaceChildren(this.top, this.note.element, this.cards, this.timeline.element, this.tabs, this.below);
     this.#head();
     this.#tabs();
     const texts = this.turn(query); // the timeline is drawn while they are loaded
@@ -68,6 +73,10 @@ export class RunPage {
     const mark = /^(\d+)-(\d+)$/.exec(query.get("mark") ?? "");
     const marked = mark ? [Number(mark[1]), Number(mark[2])] : null;
     const variable = query.get("variable");
+    const call = /^\d+$/.test(query.get("call") ?? "") ? Number(query.get("call")) : null;
+    const codeLine = /^\d+$/.test(query.get("line") ?? "") ? Number(query.get("line")) : null;
+    const input = query.get("input");
+    const [part, find] = [query.get("part"), query.get("find") ?? ""];
     const key =
       step ??
       (this.model.live
@@ -75,9 +84,10 @@ export class RunPage {
         : this.model.iterations.length
           ? String(this.model.iterations[0].number)
           : "start");
+    if (!step && query.get("tab") === "tree") this.#choose("tree");
     if (step && this.tab !== "steps") this.#choose("steps");
     this.timeline.mark(Number(key) || null);
-    await this.steps.show(key, { span: marked, variable, focus: Boolean(step) });
+    await this.steps.show(key, { span: marked, variable, part, call, codeLine, input, find, focus: Boolean(step) });
   }
 
   async #load(id) {
@@ -133,7 +143,7 @@ export class RunPage {
     const from = this.model.summary.beginning.task?.batch;
     const batch = typeof from === "string" ? from : from?.head;
     const about = [
-      h("code", { class: "id" }, run.id),
+      h("span", { class: "id" }, h("code", {}, run.id), copyButton(() => run.id, { title: "Copy the id" })),
       run.model && line(run.model, 60),
       clock(run.started),
       seconds(run.duration),
@@ -145,6 +155,10 @@ export class RunPage {
       run.parent && h("a", { href: `#/run/${run.parent}` }, "child of ", h("code", {}, line(run.parent, 20))),
       this.model.interrupted && "interrupted",
     ].filter(Boolean);
+    const addNote =
+      this.note.writable &&
+      this.note.empty &&
+      h("button", { type: "button", class: "button small", on: { click: () => this.note.edit() } }, "Add a note");
     const compare =
       !this.source.embedded &&
       h(
@@ -166,28 +180,26 @@ export class RunPage {
       h(
         "header",
         { class: "run-head" },
-        h("div", { class: "run-title" }, h("h1", {}, line(titleOf(run), 80)), badge(run.ending), compare),
+        h("div", { class: "run-title" }, h("h1", {}, line(titleOf(run), 80)), badge(run.ending), h("span", { class: "run-buttons" }, addNote, linkButton(), compare)),
         h(
           "p",
           { class: "run-about" },
           about.map((item) => h("span", {}, item)),
         ),
       ),
+    );
+    this.cards.replaceChildren(
+      answerCard(this.source, this.model),
       h(
-        "div",
-        { class: "run-cards" },
-        answerCard(this.source, this.model),
+        "section",
+        { class: "card budget-card", "aria-label": "Budget" },
         h(
-          "section",
-          { class: "card budget-card", "aria-label": "Budget" },
-          h(
-            "div",
-            { class: "card-head" },
-            h("h2", {}, "Budget"),
-            this.model.trigger && h("span", { class: "fired-key" }, h("i", {}), "trigger fired"),
-          ),
-          gauges(this.model),
+          "div",
+          { class: "card-head" },
+          h("h2", {}, "Budget"),
+          this.model.trigger && h("span", { class: "fired-key" }, h("i", {}), "trigger fired"),
         ),
+        gauges(this.model),
       ),
     );
   }
@@ -236,6 +248,8 @@ export class RunPage {
     this.tab = name;
     this.#tabs();
     if (name === "steps") this.steps.list.draw();
+    const place = `#/run/${this.id}${name === "tree" ? "?tab=tree" : `/${this.steps.key ?? "start"}`}`;
+    if (new URLSearchParams(location.hash.split("?")[1]).get("tab") !== (name === "tree" ? "tree" : null)) history.replaceState(null, "", place);
   }
 
   keys = {
@@ -243,6 +257,11 @@ export class RunPage {
     k: () => this.steps.move(-1),
     g: () => this.steps.jump(0),
     G: () => this.steps.jump(-1),
+    "/": () => {
+      if (this.tab !== "steps") this.#choose("steps");
+      this.steps.search.focus();
+    },
+    n: () => this.note.edit(),
     o: () => this.#fold(!this.folded),
     t: () => this.#choose(this.tab === "steps" ? "tree" : "steps"),
     Enter: () => this.steps.pane.focus(),

@@ -1,0 +1,97 @@
+// Where a value of the answer came from: its kind as a button, and below it the way from the input to SUBMIT.
+
+import { h } from "../lib/dom.js";
+import { percent, plural } from "../lib/format.js";
+import { line, shown } from "../lib/untrusted_text.js";
+
+// See docs/evidence.md.
+const ORIGINS = {
+  computed: (item) => (inputs(item) ? `computed from ${inputs(item)}` : "computed"),
+  quoted: (item) => `quoted from ${item.input}, line ${item.line}`,
+  said: () => "said by a model",
+  typed: (item) => (item.is_chosen ? `typed, chosen by ${inputs(item)}` : "typed into the code"),
+  defaulted: () => "a default",
+  none: () => "no evidence",
+};
+
+const UNSUPPORTED = ["typed", "defaulted", "none"];
+
+const MEANING = {
+  computed: "The value of an expression that depends on an input or on an answer of a tool.",
+  quoted: "A text that stands in an input, word for word.",
+  said: "An answer of a model, or something that depends on one only.",
+  typed: "A literal in the code: nothing that was read supports it.",
+  defaulted: "It was not given, or is still what it was set to first.",
+  none: "Nothing shows where it comes from.",
+};
+
+function inputs(item) {
+  return Array.isArray(item.inputs) ? item.inputs.join(", ") : "";
+}
+
+export function isOrigin(item) {
+  return Object.hasOwn(ORIGINS, item.kind);
+}
+
+// Whether nothing supports a value: it was typed, is a default, or of unknown origin.
+export function isUnsupported(items) {
+  return items.some((item) => UNSUPPORTED.includes(item.kind) && !item.is_chosen);
+}
+
+function inputLink(run, name, span) {
+  const query = new URLSearchParams({ input: name });
+  if (Array.isArray(span) && !name.includes("/")) query.set("mark", `${Number(span[0])}-${Number(span[1])}`);
+  return h("a", { class: "evidence", href: `#/run/${run}/start?${query}` }, line(name, 60));
+}
+
+function chain(run, item) {
+  const steps = (Array.isArray(item.chain) ? item.chain : []).map((step) =>
+    h(
+      "li",
+      {},
+      h(
+        "a",
+        { href: `#/run/${run}/${Number(step.iteration)}?line=${Number(step.line)}` },
+        `cell ${Number(step.iteration)}, line ${Number(step.line)}`,
+      ),
+      h("code", {}, line(step.code, 200)),
+    ),
+  );
+  const names = item.kind === "quoted" ? [item.input] : (item.inputs ?? []);
+  const from = names.length
+    ? [h("li", {}, "input ", names.map((name) => inputLink(run, String(name), item.kind === "quoted" ? item.span : null)))]
+    : [];
+  const end = steps.length ? [h("li", { class: "muted" }, "SUBMIT")] : [];
+  return h("ol", { class: "chain" }, from, steps, end);
+}
+
+function panel(run, item) {
+  const facts = [
+    item.calls && `depends on ${plural(Number(item.calls), "call")} of models and tools`,
+    typeof item.coverage === "number" && item.coverage < 1 && `${percent(item.coverage)} of the inputs was read`,
+    item.note,
+  ].filter(Boolean);
+  return h(
+    "div",
+    { class: "chain-panel" },
+    h("p", {}, MEANING[item.kind], item.quote && [" ", h("code", {}, line(item.quote, 200))]),
+    chain(run, item),
+    facts.length ? h("p", { class: "muted" }, shown(facts.map(String).join("; "))) : null,
+  );
+}
+
+// The button of one origin; it opens the chain in `place`.
+export function originButton(run, item, place) {
+  const button = h(
+    "button",
+    { type: "button", class: `evidence origin ${item.kind}`, "aria-expanded": "false", "data-path": item.path, title: MEANING[item.kind] },
+    line(ORIGINS[item.kind](item), 60),
+  );
+  button.addEventListener("click", () => {
+    const open = button.getAttribute("aria-expanded") !== "true";
+    for (const other of place.parentElement?.querySelectorAll(".origin[aria-expanded=true]") ?? []) other.setAttribute("aria-expanded", "false");
+    button.setAttribute("aria-expanded", String(open));
+    place.replaceChildren(...(open ? [panel(run, item)] : []));
+  });
+  return button;
+}
