@@ -34,7 +34,7 @@ def export_page(run: RunRecord) -> Page:
     """Return the page of one run with its note, its child runs included."""
     from ..traces.notes import Notes
 
-    notes = Notes(run.file.path.parents[1]).all()
+    written = Notes(run.file.path.parents[1]).all()
     blobs: dict[str, dict[str, Any]] = {}
     runs: dict[str, dict[str, Any]] = {}
     for record in (run, *queries.descendants(run)):
@@ -43,7 +43,7 @@ def export_page(run: RunRecord) -> Page:
             for event in record.events()
             if event.kind not in _IN_SUMMARY
         ]
-        note = notes.get(record.id)
+        note = written.get(record.id)
         summary = {**queries.summary(record), "note": None if note is None else note.to_dict()}
         runs[record.id] = {"summary": summary, "events": events}
         for digest in _references([runs[record.id]["events"], runs[record.id]["summary"]]):
