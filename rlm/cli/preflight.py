@@ -51,7 +51,12 @@ def model_warnings(task: Task) -> list[str]:
     from ..tasks.errors import near_name
 
     warnings = []
+    roles: dict[tuple[str, str | None], str] = {}
     for role, spec in task.asked.items():
+        roles.setdefault((spec.model, spec.api_key_env), role)
+    for role, spec in task.asked.items():
+        if roles[spec.model, spec.api_key_env] != role:  # said of another role already
+            continue
         if spec.local or spec.scripted is not None or spec.model == ORACLE:
             continue
         provider = provider_of(spec.model)

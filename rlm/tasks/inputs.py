@@ -20,6 +20,7 @@ from .schema import SOURCES, FileInput, GlobInput, InputEntry, JsonInput, StdinI
 from .yaml_document import Document
 
 _FILES = 10_000
+_YES_NO = frozenset({"yes", "no", "on", "off", "y", "n"})
 _SOURCE_OPTIONS = frozenset({"encoding", "as"})
 
 
@@ -158,7 +159,12 @@ class InputReader:
             problem = self._problem(name, (key,), f"{dotted}.{key} is not a source of an input{known}", key=True)
         else:
             inner = tuple(int(step) if step.isdigit() else step for step in path[1:])
-            problem = self._problem(name, inner, f"{dotted}: expected {expected}, got {got}")
+            words = (
+                "; write true or false"
+                if expected == "bool" and got.strip('"').split('"')[0].lower() in _YES_NO
+                else ""
+            )
+            problem = self._problem(name, inner, f"{dotted}: expected {expected}, got {got}{words}")
         self.problems.append(problem)
 
     def _unknown_source(self, name: str) -> str | None:
@@ -172,10 +178,13 @@ class InputReader:
     def _warn_of_source(self, name: str) -> None:
         """Warn of a mapping that fits the signature and yet looks like a misspelt source."""
         key = self._unknown_source(name)
-        near = near_name(key, SOURCES) if key is not None else None
-        if near is not None:
-            message = f"inputs.{name} is a mapping with the key {key!r}; did you mean {near}? If not, use `value:`"
-            self.warnings.append(self._problem(name, (str(key),), message, key=True))
+        if key is None:
+            return
+        near = near_name(key, SOURCES)
+        if near is not None or not self._fields[name].typed:
+            hint = f"did you mean {near}?" if near is not None else f"sources are {', '.join(SOURCES)}."
+            message = f"inputs.{name} is a mapping with the key {key!r}; {hint} If it is the value, use `value:`"
+            self.warnings.append(self._problem(name, (key,), message, key=True))
 
     def _problem(self, name: str, inner: tuple[str | int, ...], message: str, *, key: bool = False) -> TaskProblem:
         if name in self._options:
@@ -216,6 +225,8 @@ def read_text(path: Path, encoding: str = "utf-8") -> str:
         raise UnreadableInput(f"{path} cannot be read ({error.strerror or error})") from None
     except ValueError as error:
         raise UnreadableInput(f"{path} cannot be read ({error})") from None
+    if content.startswith(b"%PDF-"):
+        raise UnreadableInput(f"{path} is a PDF; extract its text first, as with `pdftotext`")
     try:
         return io.TextIOWrapper(io.BytesIO(content), encoding=encoding).read()
     except LookupError:
@@ -274,8 +285,6 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _not_text(content: bytes, encoding: str, error: UnicodeError) -> str:
-    if content.startswith(b"%PDF-"):
-        return "is a PDF; extract its text first, as with `pdftotext`"
     if b"\0" in content[:4096]:
         return f"is not text in {encoding}: it has zero bytes; extract its text first"
     position = f" (byte {error.start:,})" if isinstance(error, UnicodeDecodeError) else ""

@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 
 from ..errors import RlmError
 from ..json_values import locate, preview_typed
+from ..models.profile import KEY_VARIABLES, provider_of
 from .errors import TaskProblem, near_name, suggestion
 from .schema import SOURCES, ConfidenceFile, ScriptFile, TaskFile, json_schema
 from .yaml_document import Document, Path
@@ -26,7 +27,13 @@ if TYPE_CHECKING:
 _SECRET = re.compile(
     r"(?!max_)(.*[_-])?(api[_-]?key|key|token|secret|password|credentials?|authorization|bearer)", re.IGNORECASE
 )
-_ADVICE = "a key never belongs in the file; name the variable that holds it: `api_key_env: OPENAI_API_KEY`"
+_ADVICE = "a key never belongs in the file; "
+_OTHER_CREDENTIALS = {
+    "bedrock": "bedrock takes credentials of AWS: AWS_ACCESS_KEY_ID and others, or its own files",
+    "sagemaker": "sagemaker takes credentials of AWS: AWS_ACCESS_KEY_ID and others, or its own files",
+    "vertex_ai": "vertex_ai takes the default credentials of Google Cloud (GOOGLE_APPLICATION_CREDENTIALS)",
+    "azure": "name the variable that holds it (`api_key_env: AZURE_API_KEY`), with `api_base:` and `api_version:`",
+}
 _WORDS = {
     "string_type": "text",
     "int_type": "a whole number",
@@ -91,8 +98,24 @@ def _secrets(document: Document, given: dict[str, Any]) -> tuple[list[TaskProble
     named = [path for section in ("models", "adapter") for path in _keys(given.get(section), (section,))]
     named += _keys(plans.get("models"), ("plans", "models")) if isinstance(plans, dict) else ()
     found = [path for path in named if _SECRET.fullmatch(str(path[-1]))]
-    problems = [document.problem(f"{dotted(path)}: {_ADVICE}", document.key_place(path)) for path in found]
+    problems = [
+        document.problem(f"{dotted(path)}: {_ADVICE}{_key_advice(given, path)}", document.key_place(path))
+        for path in found
+    ]
     return problems, set(found)
+
+
+def _key_advice(given: Any, path: Path) -> str:
+    """Return where the key of a model belongs, by its provider."""
+    entry = given
+    for step in path[:-1]:
+        entry = entry[step]
+    model = entry.get("model") if isinstance(entry, dict) else None
+    provider = provider_of(model) if isinstance(model, str) else None
+    if provider in _OTHER_CREDENTIALS:
+        return _OTHER_CREDENTIALS[provider]
+    variable = KEY_VARIABLES.get(provider or "", ("OPENAI_API_KEY",))[0]
+    return f"name the variable that holds it: `api_key_env: {variable}`"
 
 
 def _keys(value: Any, path: Path) -> Iterator[Path]:
@@ -130,6 +153,9 @@ def _explain(document: Document, schema: dict[str, Any], fault: ErrorDetails, pa
             return document.problem(message, document.key_place(path))
         if path[0] == "inputs":
             hint += " (a plain mapping is written under `value:`)"
+        section = _section_of(schema, str(path[-1])) if len(path) == 1 else None
+        if section is not None:
+            hint = f"; it belongs under `{section}:`"
         return document.problem(f"{name} is not known{hint}", document.key_place(path))
     if fault["type"] == "missing":
         example = _EXAMPLES.get(str(path[-1]))
@@ -145,6 +171,16 @@ def _explain(document: Document, schema: dict[str, Any], fault: ErrorDetails, pa
         near = near_name(fault["input"], re.findall(r"'([^']*)'", wanted))
         hint = f"; did you mean {near}?" if near else ""
     return document.problem(f"{name} must be {wanted}, not {_shown(fault['input'])}{hint}", place)
+
+
+def _section_of(schema: dict[str, Any], key: str) -> str | None:
+    """Return the section that has a key of this name, where exactly one has."""
+    found = [
+        section
+        for section in _known(schema, ())
+        if section not in ("inputs", "adapter") and key in _known(schema, (section,))
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _shown(value: Any) -> str:
