@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import dspy
 from dspy.adapters.base import Adapter
+from typing_extensions import TypeVar
 
 import sandbox
 
@@ -29,13 +30,14 @@ from .extraction.confidence import Scorer, score
 from .json_values import jsonable
 from .models.client import Answer, ModelError
 from .models.profile import profile_of
+from .notebook_display import progress_observer
 from .reading import MODES, MapPlan, Mode
 from .repl.config import RunConfig
 from .repl.conversation import Conversation
 from .repl.llm import next_reply
 from .repl.loop import RunLoop
 from .repl.replay import RecordedRun
-from .repl.tools import Tools, refuse_tools
+from .repl.tools import RESERVED, Tools, refuse_tools
 from .results import ExecutionResult, Failed
 from .run import Loop, Run
 from .signatures import Signature
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from .plans import Plan, PlanSettings
 
 Tool = Callable[..., Any]
+T = TypeVar("T", default=Any)
+"""The class of the signature, for editors: its fields are those of the outputs."""
 
 
 class RunFailed(RlmError):
@@ -102,11 +106,12 @@ class SandboxSettings:
     """Where kernels come from; None is the pool of the process."""
 
 
-class Predict(dspy.Module):  # type: ignore[misc]
+class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
     """Runs a signature to one of three endings. Holds no state of a run: one instance can serve many at once.
 
     Args:
-        signature: A `dspy.Signature` class, or text such as `"log, question -> answer: int"`.
+        signature: A `dspy.Signature` class, or text such as `"log, question -> answer: int"`. With a class, editors
+            know the fields of `result.outputs`.
         lm: The main model. By default dspy's: `dspy.configure(lm=...)`.
         sub_lm: The model that code asks with `llm_query`. By default the main model.
         other_lms: More models that code can ask, by name: `llm_query(question, model="large")`.
@@ -141,7 +146,7 @@ class Predict(dspy.Module):  # type: ignore[misc]
 
     def __init__(
         self,
-        signature: Any,
+        signature: type[T] | str | Signature,
         *,
         lm: Any = None,
         sub_lm: Any = None,
@@ -178,7 +183,7 @@ class Predict(dspy.Module):  # type: ignore[misc]
         if on_failure not in ("raise", "prediction"):
             raise ValueError(f"on_failure={on_failure!r}: choose 'raise' or 'prediction'")
         self._on_failure = on_failure
-        self.signature = Signature.of(signature)
+        self.signature = Signature.of(signature, reserved=RESERVED)
         own = Tools.of(tools)
         refuse_tools(own.functions, self.signature, own.values)
         others = dict(other_lms or {})
@@ -227,23 +232,26 @@ class Predict(dspy.Module):  # type: ignore[misc]
         copied.act = copy.deepcopy(self.act, {**memo, id(self.act.lm): self.act.lm})
         return copied
 
-    def start(self, /, **inputs: Any) -> Run:
-        """Start a run in the background and return its handle. Raise `InvalidInputs` before anything is started."""
-        return self._make_run(inputs).start()
+    def start(self, /, *values: Any, **inputs: Any) -> Run[T]:
+        """Start a run in the background and return its handle. Raise `InvalidInputs` before anything is started.
 
-    def run_with_fallback(self, /, **inputs: Any) -> ExecutionResult[Any]:
+        Inputs are given by name, or in the order of the signature.
+        """
+        return self._make_run(self._by_name(values, inputs)).start()
+
+    def run_with_fallback(self, /, *values: Any, **inputs: Any) -> ExecutionResult[T]:
         """Run to the ending, as `start(...).result()`. Raise `InvalidInputs` before; then every outcome is a result."""
-        return self._make_run(inputs).run_here()
+        return self._make_run(self._by_name(values, inputs)).run_here()
 
-    async def arun_with_fallback(self, /, **inputs: Any) -> ExecutionResult[Any]:
+    async def arun_with_fallback(self, /, *values: Any, **inputs: Any) -> ExecutionResult[T]:
         """Run to the ending in the event loop of the caller."""
-        return await self._make_run(inputs)
+        return await self._make_run(self._by_name(values, inputs))
 
-    def resume(self, run_id: str) -> ExecutionResult[Any]:
+    def resume(self, run_id: str) -> ExecutionResult[T]:
         """Go on with a run of this signature that is on record and was cut off. No model is asked twice."""
         return self._resumed(run_id).run_here()
 
-    async def aresume(self, run_id: str) -> ExecutionResult[Any]:
+    async def aresume(self, run_id: str) -> ExecutionResult[T]:
         """As `resume`, in the event loop of the caller."""
         return await self._resumed(run_id)
 
@@ -264,20 +272,31 @@ class Predict(dspy.Module):  # type: ignore[misc]
         recorder = default_observer() if self._record else ignore
         return reopen_chat(self._question_config(), session_id, recorder=recorder)
 
-    def forward(self, /, **inputs: Any) -> Any:
+    def forward(self, /, *values: Any, **inputs: Any) -> Any:
         """Run as a dspy module: its outputs as a `RunPrediction`. Raise `RunFailed` when there are none."""
-        run = self._make_run(inputs)
+        run = self._make_run(self._by_name(values, inputs))
 
         async def execute() -> ExecutionResult[Any]:
             return await run
 
         return self._prediction(run_beside_stream(execute, run.run_here))
 
-    async def aforward(self, /, **inputs: Any) -> Any:
+    async def aforward(self, /, *values: Any, **inputs: Any) -> Any:
         """As `forward`, asynchronously."""
-        return self._prediction(await self.arun_with_fallback(**inputs))
+        return self._prediction(await self.arun_with_fallback(*values, **inputs))
 
-    def _resumed(self, run_id: str) -> Run:
+    def _by_name(self, values: tuple[Any, ...], inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the inputs by name. Values without one are those of the first fields."""
+        names = [field.name for field in self.signature.inputs]
+        if len(values) > len(names):
+            listed = ", ".join(names) or "none"
+            raise TypeError(f"{len(values)} values for {len(names)} inputs; the inputs are {listed}")
+        by_place = dict(zip(names, values, strict=False))
+        if twice := by_place.keys() & inputs.keys():
+            raise TypeError(f"{min(twice)!r} is given twice, by its place and by its name")
+        return {**by_place, **inputs}
+
+    def _resumed(self, run_id: str) -> Run[T]:
         from .traces import find, recorded_run
 
         run = find(run_id)
@@ -287,9 +306,11 @@ class Predict(dspy.Module):  # type: ignore[misc]
             raise ValueError(f"run {run.id} was made {how} to this Predict to go on with it")
         return self._make_run(run.inputs(), recorded_run(run))
 
-    def _make_run(self, inputs: Mapping[str, Any], past: RecordedRun | None = None) -> Run:
+    def _make_run(self, inputs: Mapping[str, Any], past: RecordedRun | None = None) -> Run[T]:
         recorder = default_observer() if self._record else ignore
         observers = [recorder, self._observe]
+        if (progress := progress_observer()) is not None:
+            observers.append(progress)
         if callbacks := [*(dspy.settings.callbacks or ()), *self.callbacks]:
             from .callbacks import CallbackObserver
 

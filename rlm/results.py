@@ -199,6 +199,11 @@ class _Result:
         """Return the result as JSON text."""
         return dump(self.to_dict())
 
+    def _repr_html_(self) -> str:
+        from .notebook_display import result_html
+
+        return result_html(self)  # type: ignore[arg-type]  # one of the three
+
 
 @dataclass(frozen=True)
 class Submitted(_Result, Generic[T]):

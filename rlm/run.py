@@ -17,10 +17,14 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol
+
+from typing_extensions import TypeVar
 
 from .events import Event, Observer, fan_out, ignore
 from .results import ExecutionResult, Failed
+
+T = TypeVar("T", default=Any)
 
 
 class _ReusedLoop:
@@ -127,7 +131,7 @@ class Loop(Protocol):
         """Return what there is of an answer now."""
 
 
-class Run:
+class Run(Generic[T]):
     """A run that was started, or is about to be. Use it from any thread.
 
     `await run` runs it in the event loop of the caller; `start` runs it in the background, in an event loop of a thread
@@ -156,7 +160,7 @@ class Run:
         """Whether the run has ended, in whatever way."""
         return self._future.done()
 
-    def start(self) -> Run:
+    def start(self) -> Run[T]:
         """Start the run in the background, and return it."""
         self._background = True
         context = contextvars.copy_context()  # dspy's settings are in it
@@ -164,7 +168,7 @@ class Run:
         loop.call_soon_threadsafe(lambda: context.run(lambda: loop.create_task(self._execute_in_background())))
         return self
 
-    def result(self, timeout: float | None = None) -> ExecutionResult[Any]:
+    def result(self, timeout: float | None = None) -> ExecutionResult[T]:
         """Wait for the result of a run that was started. Raise `TimeoutError` if it takes longer than `timeout`.
 
         Ctrl-C cancels the run. The result of a run that was cancelled is `Failed`, with what there was of an answer.
@@ -178,7 +182,7 @@ class Run:
             self._add_note(error)
             raise
 
-    def run_here(self) -> ExecutionResult[Any]:
+    def run_here(self) -> ExecutionResult[T]:
         """Run to the ending in this thread: as `start` and `result`, without a second thread."""
         try:
             return run_sync(self._execute)  # type: ignore[no-any-return]
@@ -193,13 +197,13 @@ class Run:
         if loop is not None and task is not None and not self.done:
             loop.call_soon_threadsafe(task.cancel)
 
-    def partial_result(self) -> ExecutionResult[Any]:
+    def partial_result(self) -> ExecutionResult[T]:
         """Return the result if there is one, or else what there is of an answer now, as `Failed`."""
         if self.done and self._future.exception() is None:
             return self._future.result()
         return self._loop.partial_result()
 
-    def __await__(self) -> Generator[Any, None, ExecutionResult[Any]]:
+    def __await__(self) -> Generator[Any, None, ExecutionResult[T]]:
         if self._background or self.done:
             return asyncio.wrap_future(self._future).__await__()
         return self._execute().__await__()
@@ -216,6 +220,11 @@ class Run:
         events = iter(self)
         while (event := await asyncio.to_thread(next, events, None)) is not None:
             yield event
+
+    def _repr_html_(self) -> str:
+        from .notebook_display import run_html
+
+        return run_html(self)
 
     def __repr__(self) -> str:
         state = "ended" if self.done else "running" if self._task is not None else "not started"

@@ -33,5 +33,15 @@ def interval(ordered: Sequence[float], share: float = 0.95) -> tuple[float, floa
     return quantile(ordered, outside), quantile(ordered, 1 - outside)
 
 
+def wilson_interval(successes: int, trials: int, z: float = 1.96) -> tuple[float, float]:
+    """Return the bounds of a share that was seen in some trials: Wilson's interval, of 95% by default."""
+    if not trials:
+        return 0.0, 1.0
+    share, weight = successes / trials, z * z / trials
+    middle = (share + weight / 2) / (1 + weight)
+    margin = z * math.sqrt(share * (1 - share) / trials + weight / (4 * trials)) / (1 + weight)
+    return max(0.0, middle - margin), min(1.0, middle + margin)
+
+
 def _mean(clusters: Sequence[tuple[float, int]]) -> float:
     return math.fsum(total for total, _ in clusters) / sum(size for _, size in clusters)

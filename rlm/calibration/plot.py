@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
+from ..stats import wilson_interval
 from .metrics import ScoredLevel, bins, risk_coverage
 from .select import Report
 
@@ -50,6 +51,8 @@ def _reliability(x: float, y: float, title: str, before: ScoredLevel, after: Sco
         for group in filled:
             radius = 2 + 9 * (group.n / len(level.scores)) ** 0.5
             left, down = _position(x, y, group.mean, group.correct)
+            low, high = wilson_interval(round(group.correct * group.n), group.n)
+            parts.append(_curve(x, y, [(group.mean, low), (group.mean, high)], color, opacity=0.5))
             parts.append(
                 f'<circle cx="{left:.1f}" cy="{down:.1f}" r="{radius:.1f}" fill="{color}" fill-opacity="0.55">'
                 f"<title>{group.n} of {len(level.scores)}: confidence {group.mean:.2f}, "

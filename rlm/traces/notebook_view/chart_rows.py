@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from ...stats import wilson_interval
 from ...text import shorten
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def call_rows(run: RunRecord, depth: int = 0) -> list[Row]:
     rows: list[Row] = [
         {
             "run": safe(run.id),
-            "role": safe(call.role) + (" of a child run" if depth else ""),
+            "role": safe(call.role),
+            "child": depth > 0,
             "model": safe(call.model),
             "iteration": call.iteration,
             "read": call.tokens_in,
@@ -100,7 +102,13 @@ def calibration_rows(runs: Iterable[RunRecord], right: Callable[[RunRecord], boo
         number = min(int((run.confidence or 0.0) * BINS), BINS - 1)
         bins.setdefault(number, []).append(bool(right(run)))
     return [
-        {"from": number / BINS, "to": (number + 1) / BINS, "right": sum(values) / len(values), "runs": len(values)}
+        {
+            "from": number / BINS,
+            "to": (number + 1) / BINS,
+            "right": sum(values) / len(values),
+            "runs": len(values),
+            **dict(zip(("low", "high"), wilson_interval(sum(values), len(values)), strict=True)),
+        }
         for number, values in sorted(bins.items())
     ]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING
 
+from ...notebook_display import COLOURS
 from ...text import clean, cut_middle
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 _ROWS = 50
 _CHARS = 4_000
-_COLOURS = {"submitted": "#1a7f37", "extracted": "#9a6700", "failed": "#cf222e", "running": "#0969da"}
 
 
 def runs_html(runs: Runs) -> str:
@@ -89,7 +89,7 @@ def _text(text: str) -> str:
 
 
 def _ending(run: RunRecord) -> str:
-    return f"<b style='color:{_COLOURS.get(run.ending, 'inherit')}'>{_text(run.ending)}</b>"
+    return f"<b style='color:{COLOURS.get(run.ending, 'inherit')}'>{_text(run.ending)}</b>"
 
 
 def _time(seconds: float) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import RlmError
+from ...notebook_display import COLOURS
 from .chart_rows import LIMITS, Row, budget_rows, calibration_rows, call_rows, run_rows, safe, trigger_rows
 
 if TYPE_CHECKING:
@@ -16,13 +17,9 @@ if TYPE_CHECKING:
 MAX_ROWS = 4_000
 """Altair embeds the data in the notebook, and refuses more than 5,000 rows."""
 
-_COLOURS = {
-    "submitted": "#1a7f37",
-    "extracted": "#bf8700",
-    "failed": "#cf222e",
-    "unfinished": "#6e7781",
-    "running": "#0969da",
-}
+ROLES = {"main": "#0969da", "sub": "#8250df", "extraction": "#9a6700"}
+"""The color of each role of a model, in all charts; child runs have the same in a lighter shade."""
+
 _WIDTH, _HEIGHT = 560, 240
 
 
@@ -44,7 +41,7 @@ def budget(run: RunRecord) -> alt.LayerChart:
         )
     )
     fired = _chart(trigger_rows(run)).encode(x="second:Q", tooltip=_tooltips(["why"]))
-    red = _COLOURS["failed"]
+    red = COLOURS["failed"]
     rule = fired.mark_rule(color=red, strokeDash=[4, 3])
     reason = fired.mark_text(align="right", dx=-6, y=10, color=red).encode(text="why:N")
     title = f"Run {safe(run.id)}: budget over time"
@@ -56,6 +53,10 @@ def cost(run: RunRecord) -> alt.Chart:
     alt = _altair()
     rows, title = call_rows(run), f"Run {safe(run.id)}: cost by call"
     amount, unit = ("cost", "US dollars") if any(row["cost"] is not None for row in rows) else ("tokens", "tokens")
+    if amount == "tokens":
+        title = f"Run {safe(run.id)}: tokens by call (no price is known)"
+    elif unpriced := sum(row["cost"] is None for row in rows):
+        title += f" ({unpriced:,} of {len(rows):,} calls have no known price)"
     if len(rows) > MAX_ROWS:
         most_expensive = sorted(rows, key=lambda row: row[amount] or 0, reverse=True)[:MAX_ROWS]
         rows, title = (
@@ -68,7 +69,8 @@ def cost(run: RunRecord) -> alt.Chart:
         .encode(
             x=alt.X("call:O", title="call, in order", axis=alt.Axis(labelOverlap=True, labelAngle=0)),
             y=alt.Y(f"{amount}:Q", title=unit),
-            color=alt.Color("role:N", title="role"),
+            color=alt.Color("role:N", title="role", scale=_role_colors(rows)),
+            opacity=alt.Opacity("child:N", legend=None, scale=alt.Scale(domain=[False, True], range=[1, 0.5])),
             tooltip=_tooltips(["run", "role", "model"], ["iteration", "read", "written", "cost", "seconds"]),
         )
         .properties(width=_WIDTH, height=_HEIGHT, title=title)
@@ -80,7 +82,8 @@ def confidence(
 ) -> alt.Chart | alt.LayerChart:
     """Chart confidence by ending or, with `right`, the share of right answers for each bin of confidence.
 
-    `right(run)` returns whether the answer of a run is right. Confidence is calibrated if the bars end on the line.
+    `right(run)` returns whether the answer of a run is right. Confidence is calibrated if the bars end on the line; the
+    rules are intervals of 95% (Wilson).
     """
     ended = [run for run in runs if run.confidence is not None]
     return _by_ending(ended) if right is None else _by_being_right(ended, right)
@@ -89,8 +92,8 @@ def confidence(
 def _by_ending(runs: list[RunRecord]) -> alt.Chart:
     alt = _altair()
     rows = run_rows(runs[:MAX_ROWS])
-    present = [ending for ending in _COLOURS if any(row["ending"] == ending for row in rows)]
-    colours = alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values()))
+    present = [ending for ending in COLOURS if any(row["ending"] == ending for row in rows)]
+    colours = alt.Scale(domain=list(COLOURS), range=list(COLOURS.values()))
     return (
         _chart(rows)
         .transform_calculate(jitter="random()")  # to separate runs of the same confidence
@@ -127,9 +130,22 @@ def _by_being_right(runs: list[RunRecord], right: Callable[[RunRecord], bool]) -
         .encode(x="middle:Q", y=alt.datum(0), text="label:N")
     )
     ends: list[Row] = [{"confidence": 0, "right": 0}, {"confidence": 1, "right": 1}]
-    line = _chart(ends).mark_line(strokeDash=[4, 3], color=_COLOURS["unfinished"])
-    layers = (bars, line.encode(x="confidence:Q", y="right:Q"), counts)
+    line = _chart(ends).mark_line(strokeDash=[4, 3], color=COLOURS["unfinished"])
+    errors = (
+        _chart(rows)
+        .transform_calculate(middle="(datum.from + datum.to) / 2")
+        .mark_rule()
+        .encode(x="middle:Q", y="low:Q", y2="high:Q", tooltip=_tooltips([], ["low", "high"]))
+    )
+    layers = (bars, errors, line.encode(x="confidence:Q", y="right:Q"), counts)
     return alt.layer(*layers).properties(width=360, height=300, title=f"Confidence and being right, {len(runs):,} runs")
+
+
+def _role_colors(rows: list[Row]) -> Any:
+    present = {str(row["role"]) for row in rows}
+    roles = [role for role in ROLES if role in present] + sorted(present - ROLES.keys())
+    alt = _altair()
+    return alt.Scale(domain=roles, range=[ROLES.get(role, COLOURS["unfinished"]) for role in roles])
 
 
 def _chart(rows: list[Row]) -> alt.Chart:

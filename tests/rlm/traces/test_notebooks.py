@@ -70,7 +70,7 @@ def test_comparing_many_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert ("failed", "1", "0.0", "0.00") in {row[:4] for row in rows}
     assert shown(cells, "plots.confidence(runs)").count('"ending": "submitted"') == 16
     calibration = shown(cells, "plots.confidence(runs, right=right)")
-    assert '{"from": 0.8, "to": 1.0, "right": 0.8, "runs": 20}' in calibration
+    assert '{"from": 0.8, "to": 1.0, "right": 0.8, "runs": 20, "low": 0.58' in calibration
     assert '{"from": 0.4, "to": 0.6, "right": 0.0, "runs": 4}' in calibration
     assert "careful" not in shown(cells, "wrong = ")
     compared = shown(cells, "difference = compare(")
@@ -121,7 +121,10 @@ def test_costs_are_in_dollars_where_they_are_known_and_children_are_counted(tmp_
             writer(make_event("model_answered", run, told, 12.0 + number))
         assert writer.flush(30)
     chart = plots.cost(load(home).run("root"))
-    assert [(row["role"], row["cost"]) for row in _values(chart)] == [("main", 0.25), ("main of a child run", 1.25)]
+    assert [(row["role"], row["child"], row["cost"]) for row in _values(chart)] == [
+        ("main", False, 0.25),
+        ("main", True, 1.25),
+    ]
     assert chart.to_dict()["encoding"]["y"]["field"] == "cost"
 
 
