@@ -6,10 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from html import escape
 from typing import TYPE_CHECKING, Any
-
-from pydantic_core import to_jsonable_python
 
 from .events import (
     BudgetUsed,
@@ -23,47 +20,15 @@ from .events import (
     RunStarted,
     TriggerFired,
 )
-from .json_values import dump
-from .text import clean, count, cut_middle
+from .result_html import COLOURS, result_html, table_html, text_html
+from .text import count
 
 if TYPE_CHECKING:
-    from .results import ExecutionResult
     from .run import Run
 
-COLOURS = {
-    "submitted": "#1a7f37",
-    "extracted": "#9a6700",
-    "failed": "#cf222e",
-    "running": "#0969da",
-    "unfinished": "#6e7781",
-    "resumed": "#6e7781",
-}
-"""The color of each ending, in tables and charts."""
-
-_CHARS = 2_000
-_QUOTES = 3
+_ITERATIONS = 3
 _SECONDS_BETWEEN = 0.5
 _active = threading.Lock()
-
-
-def result_html(result: ExecutionResult[Any]) -> str:
-    """Return a result as HTML. Outputs and reasons are untrusted text: every text is escaped."""
-    from .results import Extracted, Failed
-
-    confidence = f", confidence {result.confidence:.2f}" if isinstance(result, Extracted) else ""
-    title = f"<b style='color:{COLOURS[result.status]}'>{result.status.capitalize()}</b>{confidence}"
-    rows = [("reason", _text(result.reason))] if isinstance(result, Extracted | Failed) else []
-    values = result.partial_outputs if isinstance(result, Failed) else to_jsonable_python(result.outputs, fallback=str)
-    for name, value in (values if isinstance(values, dict) else {} if values is None else {"": values}).items():
-        found = [one for one in result.evidence if one.field == name]
-        quotes = "".join(f"<br><small>{_text(one.quote)}</small>" for one in found[:_QUOTES])
-        rows.append((_text(name), f"{_text(value if isinstance(value, str) else dump(value))}{quotes}"))
-    usage = result.usage
-    facts = [count(result.iterations, "iteration"), f"{count(usage.llm_calls, 'LLM call')} from the code"]
-    facts += [f"{usage.tokens:,} tokens"] if usage.tokens else []
-    facts += [f"${usage.cost_usd:.4f}"] if usage.cost_usd is not None else []
-    used = " · ".join([*facts, f"{usage.seconds:.1f} s", f"run {_text(result.run_id)}"])
-    return f"<div>{title}{_table(rows)}<small>{used}</small></div>"
 
 
 def run_html(run: Run[Any]) -> str:
@@ -72,8 +37,8 @@ def run_html(run: Run[Any]) -> str:
         return result_html(run.partial_result())
     partial = run.partial_result()
     state = f"<b style='color:{COLOURS['running']}'>Running</b>, {count(len(partial.history), 'iteration')} so far"
-    rows = [(f"iteration {entry.iteration}", _text(entry.output)) for entry in partial.history[-_QUOTES:]]
-    return f"<div>{state}{_table(rows)}<small>run {_text(run.id)}</small></div>"
+    rows = [(f"iteration {entry.iteration}", text_html(entry.output)) for entry in partial.history[-_ITERATIONS:]]
+    return f"<div>{state}{table_html(rows)}<small>run {text_html(run.id)}</small></div>"
 
 
 def progress_observer() -> Observer | None:
@@ -137,17 +102,4 @@ class Progress:
         calls = f" · {count(self._llm_calls, 'LLM call')}" if self._llm_calls else ""
         seconds = time.monotonic() - self._began
         iteration = f"iteration {self._iteration} of {self._limit:g}{calls}"
-        return f"<small>run {_text(self._run)} · {iteration} · {seconds:.0f} s · {_text(self._phase)}</small>"
-
-
-def _table(rows: list[tuple[str, str]]) -> str:
-    cells = "".join(
-        f"<tr><th style='text-align:left;vertical-align:top'>{name}</th>"
-        f"<td style='text-align:left;white-space:pre-wrap'>{value}</td></tr>"
-        for name, value in rows
-    )
-    return f"<table>{cells}</table>"
-
-
-def _text(value: Any) -> str:
-    return escape(clean(cut_middle(str(value), _CHARS)))
+        return f"<small>run {text_html(self._run)} · {iteration} · {seconds:.0f} s · {text_html(self._phase)}</small>"

@@ -200,7 +200,7 @@ class _Result:
         return dump(self.to_dict())
 
     def _repr_html_(self) -> str:
-        from .notebook_display import result_html
+        from .result_html import result_html
 
         return result_html(self)  # type: ignore[arg-type]  # one of the three
 

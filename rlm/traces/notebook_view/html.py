@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING
 
-from ...notebook_display import COLOURS
+from ...result_html import COLOURS
 from ...text import clean, cut_middle
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import RlmError
-from ...notebook_display import COLOURS
+from ...result_html import COLOURS
 from .chart_rows import LIMITS, Row, budget_rows, calibration_rows, call_rows, run_rows, safe, trigger_rows
 
 if TYPE_CHECKING:

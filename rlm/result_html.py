@@ -1,0 +1,62 @@
+"""A result as HTML, for notebooks. Its texts are untrusted: every one is escaped."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_jsonable_python
+
+from .json_values import dump
+from .text import clean, count, cut_middle
+
+if TYPE_CHECKING:
+    from .results import ExecutionResult
+
+COLOURS = {
+    "submitted": "#1a7f37",
+    "extracted": "#9a6700",
+    "failed": "#cf222e",
+    "running": "#0969da",
+    "unfinished": "#6e7781",
+    "resumed": "#6e7781",
+}
+"""The color of each ending, in tables and charts."""
+
+_CHARS = 2_000
+_QUOTES = 3
+
+
+def result_html(result: ExecutionResult[Any]) -> str:
+    """Return a result as HTML. Outputs and reasons are untrusted text: every text is escaped."""
+    from .results import Extracted, Failed
+
+    confidence = f", confidence {result.confidence:.2f}" if isinstance(result, Extracted) else ""
+    title = f"<b style='color:{COLOURS[result.status]}'>{result.status.capitalize()}</b>{confidence}"
+    rows = [("reason", text_html(result.reason))] if isinstance(result, Extracted | Failed) else []
+    values = result.partial_outputs if isinstance(result, Failed) else to_jsonable_python(result.outputs, fallback=str)
+    for name, value in (values if isinstance(values, dict) else {} if values is None else {"": values}).items():
+        found = [one for one in result.evidence if one.field == name]
+        quotes = "".join(f"<br><small>{text_html(one.quote)}</small>" for one in found[:_QUOTES])
+        rows.append((text_html(name), f"{text_html(value if isinstance(value, str) else dump(value))}{quotes}"))
+    usage = result.usage
+    facts = [count(result.iterations, "iteration"), f"{count(usage.llm_calls, 'LLM call')} from the code"]
+    facts += [f"{usage.tokens:,} tokens"] if usage.tokens else []
+    facts += [f"${usage.cost_usd:.4f}"] if usage.cost_usd is not None else []
+    used = " · ".join([*facts, f"{usage.seconds:.1f} s", f"run {text_html(result.run_id)}"])
+    return f"<div>{title}{table_html(rows)}<small>{used}</small></div>"
+
+
+def table_html(rows: list[tuple[str, str]]) -> str:
+    """Return a table of names and values, which are HTML already."""
+    cells = "".join(
+        f"<tr><th style='text-align:left;vertical-align:top'>{name}</th>"
+        f"<td style='text-align:left;white-space:pre-wrap'>{value}</td></tr>"
+        for name, value in rows
+    )
+    return f"<table>{cells}</table>"
+
+
+def text_html(value: Any) -> str:
+    """Return a text, shortened and escaped."""
+    return escape(clean(cut_middle(str(value), _CHARS)))
