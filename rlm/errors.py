@@ -35,6 +35,8 @@
     ├── JsonLogError              a JSON log cannot be read or written
     ├── UnknownRun                no run, or more than one, has an id with this prefix
     ├── InputNotRecorded          the trace has no more than a description of an input
+    ├── NoteRefused               a note or label of a run cannot be written
+    ├── MapTooLarge               a map would pass a limit of the run; refused before its first call
     ├── NewerVersion              a trace database was written by a later version of rlm
     ├── PlotsMissing              altair is not installed
     ├── TelemetryMissing          OpenTelemetry is not installed
@@ -100,12 +102,14 @@ if TYPE_CHECKING:
     from .plans.operator import AlreadyAnswered
     from .plans.proposals import NoPlans
     from .predict import RunFailed
+    from .reading.items import MapTooLarge
     from .signatures.parser import SignatureError
     from .signatures.validation import InvalidInputs, InvalidOutputs, InvalidValue
     from .tasks.errors import TaskError
     from .telemetry import TelemetryMissing
     from .traces.encoding import InputNotRecorded
     from .traces.notebook_view.plots import PlotsMissing
+    from .traces.notes import NoteRefused
     from .traces.run import UnknownRun
     from .traces.schema import NewerVersion
     from .yaml12 import YamlError
@@ -134,6 +138,7 @@ __all__ = [
     "LocalModelError",
     "LogWriteError",
     "MachineUnfit",
+    "MapTooLarge",
     "MaxRetriesExceeded",
     "MissingExtra",
     "MissingModel",
@@ -143,6 +148,7 @@ __all__ = [
     "NoRule",
     "NotRunnable",
     "NotWritable",
+    "NoteRefused",
     "ParseError",
     "PatchError",
     "PlotsMissing",
@@ -191,6 +197,7 @@ _HOME = {
     "LocalModelError": "models.local.errors",
     "LogWriteError": "evals.log",
     "MachineUnfit": "batch.errors",
+    "MapTooLarge": "reading.items",
     "MaxRetriesExceeded": "extraction.errors",
     "MissingExtra": "models.local.errors",
     "MissingModel": "models.local.errors",
@@ -200,6 +207,7 @@ _HOME = {
     "NoRule": "calibration.threshold",
     "NotRunnable": "models.local.backend_choice",
     "NotWritable": "batch.errors",
+    "NoteRefused": "traces.notes",
     "ParseError": "extraction.errors",
     "PatchError": "extraction.errors",
     "PlotsMissing": "traces.notebook_view.plots",

@@ -121,9 +121,6 @@ class BudgetExceeded(RlmError):
         self.reason = reason
         super().__init__(message or str(reason))
 
-    def __reduce__(self) -> Any:
-        return type(self), (self.reason, str(self))
-
 
 @dataclass(frozen=True, slots=True)
 class _Kept:

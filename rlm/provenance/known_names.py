@@ -7,7 +7,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-MODEL_CALLS = _words("llm_query llm_batch llm_query_batched rlm_query rlm_query_batched")
+MODEL_CALLS = _words("llm_query llm_batch llm_query_batched llm_map rlm_query rlm_query_batched")
 HOST_CALLS = _words("llm_errors validate_json budget verify_quote")
 """Functions of the host whose answers are no evidence."""
 

@@ -57,7 +57,7 @@ FEATURES: Mapping[str, str] = {
 }
 """The features, and what each says."""
 
-MODEL_CALLS = frozenset({"llm_query", "llm_batch", "llm_query_batched", "rlm_query", "rlm_query_batched"})
+MODEL_CALLS = frozenset({"llm_query", "llm_batch", "llm_query_batched", "llm_map", "rlm_query", "rlm_query_batched"})
 """The functions of the REPL that call a model."""
 
 _MAX_LEAVES = 20  # of a field that are searched for in code and inputs

@@ -81,7 +81,7 @@ async def test_the_reason_names_the_cell_and_the_limit(make):
     made = make(["a = llm_query('one')"], trigger=FallbackTrigger(max_llm_calls=1), extraction=['{"answer": 1}'])
     result = await made.run(doc="")
     assert isinstance(result, Extracted)
-    assert str(result.reason) == "1 of 1 LLM calls used without SUBMIT in the same cell"
+    assert str(result.reason) == "1 of 1 LLM call used without SUBMIT in the same cell"
     assert result.reason.setting == "max_llm_calls"
 
 
