@@ -45,7 +45,7 @@ def budget(run: RunRecord) -> alt.LayerChart:
     rule = fired.mark_rule(color=red, strokeDash=[4, 3])
     reason = fired.mark_text(align="right", dx=-6, y=10, color=red).encode(text="why:N")
     title = f"Run {safe(run.id)}: budget over time"
-    return alt.layer(lines, rule, reason).properties(width=_WIDTH, height=_HEIGHT, title=title)
+    return _layer(lines, rule, reason).properties(width=_WIDTH, height=_HEIGHT, title=title)
 
 
 def cost(run: RunRecord) -> alt.Chart:
@@ -138,7 +138,7 @@ def _by_being_right(runs: list[RunRecord], right: Callable[[RunRecord], bool]) -
         .encode(x="middle:Q", y="low:Q", y2="high:Q", tooltip=_tooltips([], ["low", "high"]))
     )
     layers = (bars, errors, line.encode(x="confidence:Q", y="right:Q"), counts)
-    return alt.layer(*layers).properties(width=360, height=300, title=f"Confidence and being right, {len(runs):,} runs")
+    return _layer(*layers).properties(width=360, height=300, title=f"Confidence and being right, {len(runs):,} runs")
 
 
 def _role_colors(rows: list[Row]) -> Any:
@@ -150,7 +150,15 @@ def _role_colors(rows: list[Row]) -> Any:
 
 def _chart(rows: list[Row]) -> alt.Chart:
     alt = _altair()
-    return alt.Chart(alt.Data(values=rows))
+    from .static_charts import StaticChart
+
+    return StaticChart(alt.Data(values=rows))
+
+
+def _layer(*charts: alt.Chart) -> alt.LayerChart:
+    from .static_charts import layer
+
+    return layer(*charts)
 
 
 def _tooltips(texts: Sequence[str], numbers: Sequence[str] = ()) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 from collections.abc import Callable
@@ -36,7 +37,7 @@ def shown(cells: list[Any], source: str) -> str:
     """What the one cell with this text in it shows, as text and HTML."""
     (found,) = (one for one in cells if source in one.source)
     data = [each.get("data", {"text/plain": each.get("text", "")}) for each in found.outputs]
-    return "\n".join(str(text) for one in data for text in one.values())
+    return "\n".join(text if isinstance(text, str) else json.dumps(text) for one in data for text in one.values())
 
 
 @pytest.mark.processes
@@ -71,7 +72,7 @@ def test_comparing_many_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert shown(cells, "plots.confidence(runs)").count('"ending": "submitted"') == 16
     calibration = shown(cells, "plots.confidence(runs, right=right)")
     assert '{"from": 0.8, "to": 1.0, "right": 0.8, "runs": 20, "low": 0.58' in calibration
-    assert '{"from": 0.4, "to": 0.6, "right": 0.0, "runs": 4}' in calibration
+    assert '{"from": 0.4, "to": 0.6, "right": 0.0, "runs": 4, "low": 0.0, "high": 0.48' in calibration
     assert "careful" not in shown(cells, "wrong = ")
     compared = shown(cells, "difference = compare(")
     assert "they diverge at iteration 2" in compared
@@ -169,6 +170,36 @@ def test_runs_without_anything_to_show_give_an_empty_chart(tmp_path: Path) -> No
     assert _values(plots.budget(run)) == []
     assert _values(plots.cost(run)) == []
     assert _values(plots.confidence([run])) == []
+
+
+@pytest.mark.parametrize("chart", ["budget", "cost", "confidence", "right"])
+def test_a_chart_is_a_picture_too_and_fetches_nothing(
+    record: Callable[..., RunRecord], chart: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("vl_convert")
+    run = record([cell("print(1)"), cell("print(2)")], max_iterations=2, extraction=['{"n": 1}'])
+    charts = {
+        "budget": lambda: plots.budget(run),
+        "cost": lambda: plots.cost(run),
+        "confidence": lambda: plots.confidence([run]),
+        "right": lambda: plots.confidence([run], lambda run: True),
+    }
+    bundle, metadata = charts[chart]()._repr_mimebundle_()
+    assert sorted(bundle) == ["application/vnd.vegalite.v5+json", "image/png", "text/plain"]
+    picture = base64.b64decode(bundle["image/png"])
+    assert picture.startswith(b"\x89PNG")
+    assert int.from_bytes(picture[16:20], "big") == 2 * metadata["image/png"]["width"] > 600
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    assert sorted(charts[chart]()._repr_mimebundle_()) == ["application/vnd.vegalite.v5+json", "text/plain"]
+
+
+def test_a_renderer_that_the_user_enabled_is_used(tmp_path: Path) -> None:
+    altair = pytest.importorskip("altair")
+    run = _write(tmp_path, ("run_started", {"inputs": {}}))
+    with altair.renderers.enable("mimetype"):
+        bundle, _ = plots.cost(run)._repr_mimebundle_()
+    assert "application/vnd.vegalite.v5+json" not in bundle
+    assert "image/png" not in bundle
 
 
 def test_without_altair_the_command_to_install_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
