@@ -34,7 +34,7 @@ from rlm.calibration.dataset import Answer, answers_of
 from rlm.calibration.metrics import Measures, ScoredLevel, by_calibrator, by_formula, ece, risk_at, risk_coverage
 from rlm.calibration.plot import svg
 from rlm.calibration.select import calibrate
-from rlm.calibration.threshold import NoRule
+from rlm.calibration.threshold import NoThreshold
 from rlm.models.scripted import ScriptedEngine
 from rlm.repl.config import RunConfig
 from rlm.results import Extracted
@@ -104,7 +104,7 @@ def report(console: Console, answers: list[Answer], seed: int, plot: Path | None
     for error in (0.05, 0.1, 0.2):
         try:
             rule = decided.calibrator.accepting(error).rule
-        except NoRule as problem:
+        except NoThreshold as problem:
             console.print(f"accept_at error {error:.0%}: {problem}")
             continue
         assert rule is not None

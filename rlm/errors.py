@@ -53,8 +53,8 @@
     ├── SuiteFileError            a file of samples is invalid
     ├── EvaluationStopped         no sample of an evaluation can be run here
     ├── CalibratorError           a file is no calibrator
-    ├── TooLittle                 there are too few samples to fit or to decide on
-    └── NoRule                    no threshold keeps the error within the limit
+    ├── TooFewSamples             there are too few samples to fit or to decide on
+    └── NoThreshold               no threshold keeps the error within the limit
 
 Exceptions of the sandbox are in `sandbox.errors`. Every exception can be pickled, and so crosses processes.
 """
@@ -78,8 +78,8 @@ if TYPE_CHECKING:
     from .batch.ledger import DuplicateNames
     from .budgets.ledger import BudgetExceeded
     from .calibration.io import CalibratorError
-    from .calibration.select import TooLittle
-    from .calibration.threshold import NoRule
+    from .calibration.select import TooFewSamples
+    from .calibration.threshold import NoThreshold
     from .chat.errors import SessionError, SessionInUse, UnknownSession
     from .evals.log import EvalLogError, LogWriteError
     from .evals.runner import EvaluationStopped
@@ -145,7 +145,7 @@ __all__ = [
     "ModelError",
     "NewerVersion",
     "NoPlans",
-    "NoRule",
+    "NoThreshold",
     "NotRunnable",
     "NotWritable",
     "NoteRefused",
@@ -162,7 +162,7 @@ __all__ = [
     "SuiteFileError",
     "TaskError",
     "TelemetryMissing",
-    "TooLittle",
+    "TooFewSamples",
     "TwoStepError",
     "TwoStepParseError",
     "UnknownRun",
@@ -204,7 +204,7 @@ _HOME = {
     "ModelError": "models.client",
     "NewerVersion": "traces.schema",
     "NoPlans": "plans.proposals",
-    "NoRule": "calibration.threshold",
+    "NoThreshold": "calibration.threshold",
     "NotRunnable": "models.local.backend_choice",
     "NotWritable": "batch.errors",
     "NoteRefused": "traces.notes",
@@ -220,7 +220,7 @@ _HOME = {
     "SuiteFileError": "evals.suites.custom",
     "TaskError": "tasks.errors",
     "TelemetryMissing": "telemetry",
-    "TooLittle": "calibration.select",
+    "TooFewSamples": "calibration.select",
     "TwoStepError": "adapters.two_step.errors",
     "TwoStepParseError": "adapters.two_step.errors",
     "UnknownRun": "traces.run",

@@ -22,6 +22,7 @@ from ..models.errors import describe, read_fault
 from ..models.middleware import with_middleware
 from ..models.profile import profile_of
 from ..models.requests import config_for, request_for
+from ..models.secrets import protect_keys
 from .registry import profile_of_adapter
 
 TIERS = (1, 2, 3)
@@ -276,7 +277,8 @@ def watch_calls(after: After | None = None, *, before: Before | None = None) -> 
 
 
 def announce(step: str, lm: Any) -> None:
-    """Let watchers prevent a call."""
+    """Let watchers prevent a call, and protect the keys of the model."""
+    protect_keys(lm)
     for watcher in _watchers.get():
         if watcher.before is not None:
             watcher.before(step, lm)

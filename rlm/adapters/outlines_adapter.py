@@ -21,11 +21,12 @@ from dspy.utils.exceptions import AdapterParseError
 
 from ..dspy_bridge import StreamProgress, adapter_fallback_scope
 from ..extraction import MaxRetriesExceeded, Reply
+from ..extraction.retry import DEFAULT_ATTEMPTS
 from ..models.profile import profile_of
 from .call_log import Recording, TierCounts, TierMetrics, recording
 from .output_spec import NoTarget, label_of, target_of_signature
 from .registry import AdapterProfile
-from .repair_loop import DEFAULT_ATTEMPTS, repair_messages, run_sync
+from .repair_loop import repair_messages, run_sync
 from .structured_output import StructuredTier, Way
 from .tiers import AdapterOptions, BriefTier, ConstrainedTier, JsonTier, check_fields, parse_error, run_adapter
 from .typed_query import CUT_OFF, TypedQuestion

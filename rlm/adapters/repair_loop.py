@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ..extraction import ExtractionMetrics, ExtractionOrchestrator, Reply
+from ..extraction.retry import DEFAULT_ATTEMPTS
 from .call_log import Recording, recording
 from .output_spec import Target
 from .tiers import ask_messages
 
 T = TypeVar("T")
-DEFAULT_ATTEMPTS = 3
 Ask = Callable[[str], Awaitable[Reply]]
 
 

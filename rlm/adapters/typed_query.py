@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 from ..extraction import ExtractionError, ParseError, Reply
+from ..extraction.retry import DEFAULT_ATTEMPTS
 from ..models.client import Answer
 from ..models.profile import profile_of
 from .call_log import Recording, TierMetrics, call_adapter, call_constrained, call_model
 from .output_spec import Target, describe_type, target_of
-from .repair_loop import DEFAULT_ATTEMPTS, repair
+from .repair_loop import repair
 from .structured_output import Way, by_server
 from .tiers import constraint_of
 

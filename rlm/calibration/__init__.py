@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from .calibrator import Calibrator
     from .dataset import Answer, answers_of, features_of
     from .io import CalibratorError, load, save, scorer_of
-    from .select import Report, TooLittle, calibrate
-    from .threshold import NoRule, Rule
+    from .select import Report, TooFewSamples, calibrate
+    from .threshold import NoThreshold, Rule
 
 __all__ = [
     "FEATURES",
     "Answer",
     "Calibrator",
     "CalibratorError",
-    "NoRule",
+    "NoThreshold",
     "Report",
     "Rule",
-    "TooLittle",
+    "TooFewSamples",
     "answers_of",
     "calibrate",
     "features_of",
@@ -42,10 +42,10 @@ _MODULES = {
     "Calibrator": ".calibrator",
     "CalibratorError": ".io",
     "FEATURES": "..extraction.evidence.features",
-    "NoRule": ".threshold",
+    "NoThreshold": ".threshold",
     "Report": ".select",
     "Rule": ".threshold",
-    "TooLittle": ".select",
+    "TooFewSamples": ".select",
     "answers_of": ".dataset",
     "calibrate": ".select",
     "features_of": ".dataset",

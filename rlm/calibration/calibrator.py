@@ -116,7 +116,7 @@ class Calibrator:
     def accepting(self, error: float) -> Calibrator:
         """Return this calibrator with a rule: at most this share of the answers it accepts is wrong.
 
-        Raises `NoRule`.
+        Raises `NoThreshold`.
         """
         return replace(self, rule=Rule.choose(error, self.held_out))
 

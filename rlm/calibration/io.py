@@ -128,7 +128,7 @@ def load(path: str | Path) -> Calibrator:
 def scorer_of(confidence: Scorer | str | Path, accept_at: Mapping[str, float] | None = None) -> Scorer:
     """Return a function as it is, and a path as the calibrator in it; a calibrator may have a rule, `accept_at`.
 
-    Raises `CalibratorError` for the file, `NoRule` if no threshold keeps the error, and `TypeError` or `ValueError`.
+    Raises `CalibratorError` for the file, `NoThreshold` if no threshold keeps the error, `TypeError` or `ValueError`.
     """
     scorer = load(confidence) if isinstance(confidence, str | Path) else confidence
     if not callable(scorer):

@@ -21,7 +21,7 @@ MIN_SAMPLES = 20
 """The number of samples that each half needs."""
 
 
-class TooLittle(RlmError, ValueError):
+class TooFewSamples(RlmError, ValueError):
     """There are too few samples to fit or to decide on; the message says what is missing."""
 
 
@@ -79,7 +79,7 @@ def calibrate(
 ) -> Report:
     """Fit a calibrator on one half, test it on the other, and fit it on all answers if it is accepted.
 
-    Raises `TooLittle`.
+    Raises `TooFewSamples`.
     """
     first, second = split(answers, 2, seed)
     for half in (first, second):
@@ -123,14 +123,14 @@ def _fit_all(report: Report, answers: Sequence[Answer], seed: int, fitted_on: Ma
 def _require_enough(half: Sequence[Answer]) -> None:
     samples = len({answer.sample for answer in half})
     if samples < MIN_SAMPLES:
-        raise TooLittle(
+        raise TooFewSamples(
             f"one half of the data has {samples} samples with an extracted answer; each needs at least {MIN_SAMPLES}. "
             "Only extracted answers count: submitted ones need no calibrator."
         )
     correct = [label for answer in half for label in answer.correct.values()]
     if all(correct) or not any(correct):
         which = "correct" if all(correct) else "wrong"
-        raise TooLittle(
+        raise TooFewSamples(
             f"all {len(correct)} fields in one half of the data are {which}, so there is nothing to fit. "
             f"Use {'harder' if all(correct) else 'easier'} samples (another --length, other suites), or more of them."
         )

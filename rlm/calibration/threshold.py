@@ -19,7 +19,7 @@ _THRESHOLDS = 10
 """The number of thresholds to try."""
 
 
-class NoRule(RlmError, ValueError):
+class NoThreshold(RlmError, ValueError):
     """No threshold keeps the error within the limit, judged by the held-out answers."""
 
 
@@ -42,7 +42,7 @@ class Rule:
 
     @classmethod
     def choose(cls, error: float, held_out: Sequence[tuple[float, bool]]) -> Rule:
-        """Return the rule that accepts the most answers. Raises `NoRule`."""
+        """Return the rule that accepts the most answers. Raises `NoThreshold`."""
         if not isinstance(error, int | float):
             raise TypeError(f"accept_at: error must be a number between 0 and 1, such as 0.1, not {error!r:.60}")
         if not 0 < error < 1:
@@ -53,12 +53,12 @@ class Rule:
             return max(valid, key=lambda rule: rule.coverage)
         minimum = _min_answers(error)
         if not rules:
-            raise NoRule(
+            raise NoThreshold(
                 f"the calibrator has {len(held_out)} held-out answers; to tell that an error is at most {error:.0%}, "
                 f"at least {minimum} are needed. Fit it on more samples."
             )
         best = min(rules, key=lambda rule: rule.bound)
-        raise NoRule(
+        raise NoThreshold(
             f"no threshold of this calibrator keeps the error at {error:.0%} with {CONFIDENCE:.0%} confidence: "
             f"the surest {best.coverage:.0%} of its held-out answers have an error of up to {best.bound:.1%}. "
             "Allow more error, or fit it on more samples."

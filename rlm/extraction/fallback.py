@@ -16,12 +16,11 @@ from .errors import MaxRetriesExceeded
 from .evidence.features import features
 from .evidence.find import find_evidence
 from .prompt import MAX_CHARS, ExtractFallbackInputs, build, extraction_schema, settle_nulls, split_notes
-from .retry import AgentFn, Attempt, ExtractionOrchestrator, Rejection
+from .retry import DEFAULT_ATTEMPTS, AgentFn, Attempt, ExtractionOrchestrator, Rejection
 
 if TYPE_CHECKING:
     from sandbox.results import Variable
 
-DEFAULT_ATTEMPTS = 3
 _MAX_PROBLEM_CHARS = 300
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from ..dspy_bridge import call_lm, is_observed, record_call
 from ..errors import RlmError
-from ..redaction import protect
 from .errors import Refused
 from .policy import cached_request_for, rate_limiter_for
 from .profile import profile_of
 from .rate_limit.limiter import estimate_tokens
 from .requests import ModelResponse, config_for, request_for
 from .retry import AttemptsFailed, ModelAttempts, RetryPolicy
+from .secrets import protect_keys
 
 
 class ModelError(RlmError):
@@ -63,7 +63,7 @@ async def ask(
     `deadline` is a time of `time.monotonic()` at which the call fails. `options` override the settings of the model.
     Under a `RequestPolicy`, the answer may come from the response cache, and the call waits for the rate limit.
     """
-    protect((getattr(lm, "kwargs", None) or {}).get("api_key"))
+    protect_keys(lm)
     retry = retry or RetryPolicy()
     cached_request = cached_request_for(lm, turns, system, options)
     if cached_request is None:

@@ -6,7 +6,6 @@ The errors of dspy, of `dspy.lm15` and of the direct client are recognized by na
 from __future__ import annotations
 
 import math
-import os
 import re
 import ssl
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 
 from ..text import shorten
 from .direct.http1 import InvalidResponse
-from .profile import KEY_VARIABLES, profile_of, provider_of
+from .secrets import key_variables, without_keys
 
 # dspy's errors, and those of lm15 that they are created from.
 _KINDS = {
@@ -152,7 +151,7 @@ def describe(fault: Fault, lm: Any, attempts: int) -> str:
     times = f", {attempts} times" if attempts > 1 else ""
     detail = shorten(fault.detail, 500)
     text = f"{_where(lm)}: {_WHAT[fault.kind]}{times}" + (f" ({detail})." if detail else ".")
-    return _without_keys(f"{text} {_advice(fault, lm)}".strip(), lm)
+    return without_keys(f"{text} {_advice(fault, lm)}".strip(), lm)
 
 
 def describe_deadline(fault: Fault | None, lm: Any, attempts: int, seconds: float, requests_ahead: int) -> str:
@@ -167,12 +166,12 @@ def describe_deadline(fault: Fault | None, lm: Any, attempts: int, seconds: floa
     detail = shorten(fault.detail, 500)
     last = f"{fault.summary} ({detail})" if detail else fault.summary
     count = f"after {attempts} attempts, the last one: " if attempts > 1 else ""
-    return _without_keys(f"{_where(lm)}: {late}; {count}{last}. {_advice(fault, lm)}".strip(), lm)
+    return without_keys(f"{_where(lm)}: {late}; {count}{last}. {_advice(fault, lm)}".strip(), lm)
 
 
 def _advice(fault: Fault, lm: Any) -> str:
     if fault.kind == "key":
-        return f"Set {' or '.join(_key_names(fault.env_keys, lm))}, or api_key on the model."
+        return f"Set {' or '.join(key_variables(lm, fault.env_keys))}, or api_key on the model."
     if fault.kind == "unknown" and fault.status is None:
         return ""  # the message of an engine or of a setting is enough
     return _ADVICE[fault.kind]
@@ -187,31 +186,3 @@ def _where(lm: Any) -> str:
         return model
     parts = urlsplit(base)
     return f"{model} at {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-def _key_names(env_keys: tuple[str, ...], lm: Any) -> tuple[str, ...]:
-    if key_env := profile_of(lm).key_env:
-        return (key_env,)
-    provider = provider_of(str(getattr(lm, "model", ""))) or "openai"
-    return env_keys or KEY_VARIABLES.get(provider) or (f"{provider.upper()}_API_KEY",)
-
-
-def holds_key(text: str, lm: Any) -> bool:
-    """Return whether a text contains the key of the model, or another secret of its settings."""
-    return _without_keys(text, lm) != text
-
-
-def _without_keys(text: str, lm: Any) -> str:
-    """Redact keys: a server may repeat what it was sent."""
-    settings = getattr(lm, "kwargs", None) or {}
-    secrets = [settings.get("api_key"), *(os.environ.get(name) for name in _key_names((), lm))]
-    for name in ("headers", "extra_headers"):
-        secrets += (settings.get(name) or {}).values()
-    base = settings.get("api_base") or settings.get("base_url")
-    if isinstance(base, str):
-        secrets.append(urlsplit(base).password)
-    for secret in secrets:
-        if isinstance(secret, str) and len(secret.strip()) >= 6:
-            for part in {secret.strip(), secret.strip().removeprefix("Bearer ")}:
-                text = text.replace(part, "[key]")
-    return text

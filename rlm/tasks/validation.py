@@ -282,7 +282,7 @@ def read_confidence(
     """Return the calibrator, if the file names one, and the problems of the section."""
     if section is None:
         return None, []
-    from ..calibration import CalibratorError, NoRule, scorer_of
+    from ..calibration import CalibratorError, NoThreshold, scorer_of
 
     accept_at = section.accept_at.model_dump() if section.accept_at is not None else None
     try:
@@ -290,6 +290,6 @@ def read_confidence(
     except CalibratorError as error:
         path: tuple[str, ...] = ("confidence", "calibrator")
         message = str(error)
-    except NoRule as error:
+    except NoThreshold as error:
         path, message = ("confidence", "accept_at", "error"), str(error)
     return None, [document.problem(f"{'.'.join(path)}: {message}", document.value_place(path))]

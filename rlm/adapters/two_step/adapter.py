@@ -21,11 +21,12 @@ from dspy.utils.exceptions import AdapterParseError
 from ... import settings
 from ...dspy_bridge import without_streaming
 from ...extraction import MaxRetriesExceeded, Reply
+from ...extraction.retry import DEFAULT_ATTEMPTS
 from ...models.middleware import with_middleware
 from ..call_log import Recording, recording
 from ..output_spec import NoTarget, target_of_signature
 from ..registry import AdapterProfile
-from ..repair_loop import DEFAULT_ATTEMPTS, repair_messages, run_sync
+from ..repair_loop import repair_messages, run_sync
 from ..tiers import AdapterOptions, check_fields, options_of, run_adapter
 from .errors import Tag, TwoStepError, TwoStepParseError
 from .extractors import (

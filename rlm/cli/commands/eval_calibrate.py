@@ -64,14 +64,14 @@ def command(
     """
     if plot is not None and plot.suffix.lower() != ".svg":
         raise click.UsageError(f"--plot writes an SVG file; name it {plot.with_suffix('.svg').name}")
-    from ...calibration import TooLittle, answers_of, calibrate, save
+    from ...calibration import TooFewSamples, answers_of, calibrate, save
     from ..console import print_json, print_page, writing
 
     read_logs = [read(log) for log in logs]
     answers = answers_of((entry.to_dict() for log in read_logs for entry in log.entries), right)
     try:
         report = calibrate(answers, method=method, seed=seed, fitted_on=_origin(read_logs, right))
-    except TooLittle as problem:
+    except TooFewSamples as problem:
         click.echo(f"No calibrator: {problem}\n{_endings(read_logs, answers)}", err=True)
         return exit_codes.NO_ANSWER
     if report.calibrator is not None:

@@ -99,7 +99,7 @@ def _difference(what: str, difference: BrierDifference) -> Text:
 
 
 def _rules(calibrator: Calibrator, errors: Sequence[float]) -> Table:
-    from ...calibration import NoRule
+    from ...calibration import NoThreshold
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("accept_at error", "threshold", "accepts", "wrong", "at most"):
@@ -107,7 +107,7 @@ def _rules(calibrator: Calibrator, errors: Sequence[float]) -> Table:
     for error in errors:
         try:
             rule = calibrator.accepting(error).rule
-        except NoRule:
+        except NoThreshold:
             table.add_row(f"{error:.0%}", "none", "-", "-", "-", style="dim")
             continue
         assert rule is not None

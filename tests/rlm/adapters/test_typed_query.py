@@ -18,7 +18,8 @@ from rlm.adapters.call_log import TierMetrics
 from rlm.budgets import BudgetExceeded, FallbackTrigger, Ledger
 from rlm.extraction import MaxRetriesExceeded, ParseError
 from rlm.models.client import ModelError
-from tests.support.adapter_models import ConstrainedLM, Cut, model
+from rlm.redaction import MARK, Redactor
+from tests.support.adapter_models import ConstrainedLM, Cut, ReplyingServer, model
 
 
 class Person(BaseModel):
@@ -251,3 +252,15 @@ async def test_a_ledger_counts_retries_and_refuses_the_one_too_many() -> None:
     assert len(lm.engine.requests) == 2
     assert ledger.usage().llm_calls == ledger.usage().model_calls == 2
     assert ledger.usage().tokens_in > 0
+
+
+async def test_a_key_given_to_a_model_is_redacted_wherever_an_adapter_asks_it() -> None:
+    constrained = ConstrainedLM("42")
+    constrained.kwargs["api_key"] = "literal-key-1-of-an-adapter"
+    await ask_typed(constrained, "How many?", int, adapter=OutlinesAdapter(tiers=(3,)))
+    with ReplyingServer(lambda body: (200, '{"answer": 42}')) as server:
+        other = server.lm().copy(api_key="literal-key-2-of-an-adapter")
+        await ask_typed(other, "How many?", int, adapter=dspy.JSONAdapter())
+    redactor = Redactor({})
+    for number in (1, 2):
+        assert redactor.text(f"key: literal-key-{number}-of-an-adapter.") == f"key: {MARK}."

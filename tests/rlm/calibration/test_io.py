@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlm.calibration import Calibrator, CalibratorError, NoRule, calibrate, load, save, scorer_of
+from rlm.calibration import Calibrator, CalibratorError, NoThreshold, calibrate, load, save, scorer_of
 from rlm.calibration.calibrator import Isotonic, Whole
 from rlm.extraction.confidence import Judgement, score
 from rlm.extraction.evidence.find import Findings
@@ -97,7 +97,7 @@ def test_a_scorer_is_a_function_or_a_file_and_only_a_calibrator_has_a_rule(
         scorer_of(calibrator, {"errors": 0.1})
     with pytest.raises(ValueError, match=r"accept_at must be \{'error': share\}, such as \{'error': 0.1\}, not 0.1"):
         scorer_of(calibrator, 0.1)  # type: ignore[arg-type]
-    with pytest.raises(NoRule):
+    with pytest.raises(NoThreshold):
         scorer_of(calibrator, {"error": 0.0001})
 
 

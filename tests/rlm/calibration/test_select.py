@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm.calibration import Answer, TooLittle, answers_of, calibrate
+from rlm.calibration import Answer, TooFewSamples, answers_of, calibrate
 from rlm.calibration.dataset import split
 from rlm.calibration.metrics import brier_difference, by_calibrator, by_formula
 from tests.support.calibration_answers import entries_of, honest, make_answers, numbers, telling
@@ -66,10 +66,10 @@ def test_an_interval_is_wider_where_values_come_in_clusters() -> None:
 
 
 def test_too_little_is_said_in_words() -> None:
-    with pytest.raises(TooLittle, match=r"one half of the data has 15 samples .* each needs at least 20"):
+    with pytest.raises(TooFewSamples, match=r"one half of the data has 15 samples .* each needs at least 20"):
         calibrate(make_answers(telling, 30))
     always = [Answer(f"s{at}", {"f": numbers()}, {"f": True}) for at in range(60)]
-    with pytest.raises(TooLittle, match=r"all 30 fields in one half of the data are correct.* harder samples"):
+    with pytest.raises(TooFewSamples, match=r"all 30 fields in one half of the data are correct.* harder samples"):
         calibrate(always)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.calibration.threshold import CONFIDENCE, NoRule, Rule, upper_bound
+from rlm.calibration.threshold import CONFIDENCE, NoThreshold, Rule, upper_bound
 
 
 def test_the_bound_with_no_wrong_answer_is_known_in_closed_form() -> None:
@@ -39,10 +39,12 @@ def test_the_lowest_threshold_that_keeps_the_error_is_taken() -> None:
 
 
 def test_there_is_no_rule_where_nothing_shows_it() -> None:
-    with pytest.raises(NoRule, match="has 20 held-out answers; to tell that an error is at most 10%, at least 51"):
+    with pytest.raises(NoThreshold, match="has 20 held-out answers; to tell that an error is at most 10%, at least 51"):
         Rule.choose(0.1, [(0.9, True)] * 20)
     half = [(at / 400, at % 2 == 0) for at in range(400)]
-    with pytest.raises(NoRule, match=r"no threshold of this calibrator keeps the error at 10% .* Allow more error"):
+    with pytest.raises(
+        NoThreshold, match=r"no threshold of this calibrator keeps the error at 10% .* Allow more error"
+    ):
         Rule.choose(0.1, half)
     for bad in (0, 1, -0.1):
         with pytest.raises(ValueError, match="between 0 and 1"):
@@ -57,7 +59,7 @@ def test_the_promise_is_kept_as_often_as_it_says() -> None:
         held_out = [(p, dice.random() < p) for p in (dice.random() for _ in range(400))]
         try:
             rule = Rule.choose(0.2, held_out)
-        except NoRule:
+        except NoThreshold:
             continue
         made += 1
         broken += (1 - rule.threshold) / 2 > 0.2  # the mean of 1 - p above the threshold

@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import email.utils
 import json
+import re
 import socket
 import time
 
@@ -148,7 +149,7 @@ async def test_the_deadline_ends_an_attempt(chat, lm_for, way):
     began = time.monotonic()
     fault = await failed(lm_for(chat.url, way), deadline=began + 0.3)
     assert fault.kind == "timeout"
-    assert "timed out after 0.3 s; no answer in time" in str(fault)
+    assert re.search(r"timed out after [\d.]+ s; no answer in time", str(fault))
     assert time.monotonic() - began < 15
 
 
