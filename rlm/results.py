@@ -236,6 +236,9 @@ class Submitted(_Result, Generic[T]):
     probability: float | None = None
     """How likely the outputs are right, by a calibrator; None without one."""
 
+    notes: str | None = None
+    """Remarks on the probability, such as that its calibrator never saw these models."""
+
     @property
     def confidence(self) -> float:
         """The probability by a calibrator; 1.0 without one, which says nothing but that the model submitted."""
@@ -306,6 +309,8 @@ class Failed(_Result):
     run_id: str = ""
     plan: Mapping[str, Any] | None = None
     agreement: Mapping[str, Any] | None = None
+    probability: float | None = None
+    """How likely `partial_outputs` are right, where a calibrator said so and they were not accepted for it."""
 
     @property
     def llm_calls(self) -> int:
@@ -319,8 +324,8 @@ class Failed(_Result):
 
     @property
     def confidence(self) -> float:
-        """How far to trust the outputs: not at all."""
-        return 0.0
+        """The probability of an answer that was not accepted for it; otherwise 0: there is no answer."""
+        return 0.0 if self.probability is None else self.probability
 
     def map(self, fn: Callable[[Any], Any]) -> Failed:
         """This result: there are no outputs to change."""
@@ -340,7 +345,7 @@ def from_dict(data: Mapping[str, Any], signature: Signature) -> ExecutionResult[
     match data["status"]:
         case "submitted":
             outputs = signature.outputs_from_json(data["outputs"])
-            return Submitted(outputs, data["iterations"], data["llm_calls"], **scored, **about)
+            return Submitted(outputs, data["iterations"], data["llm_calls"], notes=data.get("notes"), **scored, **about)
         case "extracted":
             return Extracted(
                 signature.outputs_from_json(data["outputs"]),
@@ -354,8 +359,8 @@ def from_dict(data: Mapping[str, Any], signature: Signature) -> ExecutionResult[
         case "failed":
             history = tuple(REPLHistoryEntry.from_dict(one) for one in data["history"])
             cause = FailureCause.parse(data["cause"]) if data.get("cause") else None
-            iterations = data.get("iterations", len(history))
-            return Failed(data["reason"], data["partial_outputs"], history, cause=cause, iterations=iterations, **about)
+            about |= {"iterations": data.get("iterations", len(history)), "probability": data.get("probability")}
+            return Failed(data["reason"], data["partial_outputs"], history, cause=cause, **about)
         case other:
             raise ValueError(f"{other!r} is no result; one is 'submitted', 'extracted' or 'failed'")
 

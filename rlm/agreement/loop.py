@@ -20,10 +20,11 @@ import sandbox
 from sandbox.data import SMALL_BYTES
 
 from ..budgets import FallbackTrigger, Ledger, Usage
+from ..calibration.calibrator import without_rule
 from ..events import Emitter, RunEnded, RunInterrupted
 from ..json_values import pointer
 from ..models.cache import run_scope
-from ..repl import event_data
+from ..repl import event_data, trust
 from ..repl.config import RunConfig
 from ..repl.loop import RunLoop
 from ..repl.output_checks import output_check
@@ -154,6 +155,7 @@ class AgreementLoop:
         texts = [text for text in (config.guidance, guidance) if text]
         changes: dict[str, Any] = {
             "guidance": "\n\n".join(texts) or None,
+            "scorer": without_rule(config.scorer),  # the answer of all is judged, not theirs
             "depth": config.depth + 1,
             "task": {"agree": {"run": number, "of": self.settings.runs}},
         }
@@ -216,7 +218,9 @@ class AgreementLoop:
             runs = [number for number in answered if number < self.settings.runs]
             winner = max(runs, key=lambda number: (votes.support(number), *_trust(answered[number]), -number))
             chosen = await self._composed(answered[winner], votes)
-        return replace(chosen, agreement=self._summary(votes, winner, reconciled is not None, chosen))
+        summary = self._summary(votes, winner, reconciled is not None, chosen)
+        chosen = trust.with_agreement(replace(chosen, agreement=summary), summary["votes"], votes.answers)
+        return trust.judged(chosen, self.config.scorer, self.config.signature)
 
     def _without_answer(self) -> ExecutionResult[Any]:
         last = self.results[max(self.results)]
@@ -239,7 +243,8 @@ class AgreementLoop:
         if self.config.checks and await output_check(self.config)(_plain(outputs)) is not None:
             return best
         assert not isinstance(best, Failed)
-        return replace(best, outputs=typed, evidence=self._evidence(best, outputs))
+        evidence = self._evidence(best, outputs)
+        return replace(best, outputs=typed, evidence=evidence, features=self._features(best, outputs))
 
     def _evidence(self, best: ExecutionResult[Any], outputs: Mapping[str, Any]) -> tuple[Evidence, ...]:
         """Return the evidence of the best run; of another run, for a field whose value is that run's."""
@@ -250,6 +255,15 @@ class AgreementLoop:
                 number = next((number for number, one in answers.items() if same_answer(one.get(name), value)), None)
                 evidence += self._evidence_of(name, None if number is None else self.results[number])
         return tuple(evidence)
+
+    def _features(self, best: ExecutionResult[Any], outputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the features of the best run; of another run, for a field whose value is that run's."""
+        assert not isinstance(best, Failed)
+        answers, features = self._answers(), {}
+        for name, value in _plain(outputs).items():
+            runs = [self.results[number] for number, one in answers.items() if same_answer(one.get(name), value)]
+            features[name] = getattr(best if best in runs or not runs else runs[0], "features", {}).get(name, {})
+        return features
 
     @staticmethod
     def _evidence_of(name: str, result: ExecutionResult[Any] | None) -> list[Evidence]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from ..extraction.confidence import Judgement, Scorer
-from ..extraction.evidence.features import FORMULA
+from ..extraction.evidence.features import FORMULA, kind_of
 from ..extraction.evidence.find import Findings
 from .threshold import Rule
 
@@ -107,7 +107,9 @@ class Calibrator:
 
     def field(self, features: Mapping[str, float]) -> float:
         """Return the probability that a field is correct, given its evidence."""
-        return clamp(self.curve(features[FORMULA]) if isinstance(self.curve, Isotonic) else self.curve(features))
+        return clamp(
+            self.curve(features.get(FORMULA, 0.0)) if isinstance(self.curve, Isotonic) else self.curve(features)
+        )
 
     def fields(self, evidence: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
         """Return the probability of each field."""
@@ -134,15 +136,41 @@ class Calibrator:
 
     def __call__(self, outputs: Mapping[str, Any], findings: Findings) -> Judgement:
         """Return the confidence in an answer and in each field, and why it is not accepted, if it is not."""
-        fields = self.fields(findings.features)
+        return self.judge(findings.features)
+
+    def judge(self, features: Mapping[str, Mapping[str, float]]) -> Judgement:
+        """Return the judgement of an answer by the features of its fields."""
+        fields = self.fields(features)
         confidence = self.whole(fields.values()) if fields else MIN_PROBABILITY
         refused = self.rule.refuses(confidence) if self.rule is not None else None
-        return Judgement(confidence, fields, refused, self.note)
+        return Judgement(
+            confidence, fields, refused, " ".join(filter(None, [self.note, self._unseen(features)])) or None
+        )
+
+    def _unseen(self, features: Mapping[str, Mapping[str, float]]) -> str | None:
+        """Return that no answer like this one was among those it was fitted on; None if one was."""
+        endings, kinds = self.fitted_on.get("endings"), self.fitted_on.get("kinds")
+        ending = "submitted" if any(row.get("submitted") for row in features.values()) else "extracted"
+        known = [str(one).lower() for one in endings] if endings else ["extracted"] if self.fitted_on else [ending]
+        others = [] if ending in known else [f"{ending} answers"]
+        if kinds:
+            others += sorted(
+                {f"values of the kind {kind_of(row)}" for row in features.values()}
+                - {f"values of the kind {kind}" for kind in kinds}
+            )
+        if not others:
+            return None
+        return f"The calibrator of the confidence has never seen {' and '.join(others)}: for these it may be far off."
 
 
 def for_models(scorer: Scorer, models: Iterable[str]) -> Scorer:
     """Return the scorer for runs with these models: a calibrator notes if it was not fitted on them."""
     return scorer.used_with(models) if isinstance(scorer, Calibrator) else scorer
+
+
+def without_rule(scorer: Scorer) -> Scorer:
+    """Return the scorer so that it accepts every answer."""
+    return replace(scorer, rule=None) if isinstance(scorer, Calibrator) else scorer
 
 
 def clamp(p: float) -> float:

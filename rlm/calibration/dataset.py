@@ -1,4 +1,4 @@
-"""The data of a calibrator: extracted answers with the evidence for each field, and whether it was correct."""
+"""The data of a calibrator: answers, with the evidence for each field and whether it was correct."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..extraction.evidence.features import FORMULA
-from ..results import ExecutionResult, Extracted
+from ..results import ExecutionResult, Failed
 
 MIN_CORRECT_SCORE = 1.0
+ENDINGS = ("Submitted", "Extracted")
 _TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One extracted answer."""
+    """One answer."""
 
     sample: str
     """The sample. Answers to the same sample are not independent, and never on both sides of a split."""
@@ -25,6 +26,8 @@ class Answer:
     """The evidence for each field that was scored, by feature."""
 
     correct: Mapping[str, bool]
+    ending: str = "Extracted"
+    """`Submitted` or `Extracted`."""
 
     @property
     def all_correct(self) -> bool:
@@ -33,26 +36,27 @@ class Answer:
 
     @property
     def formula(self) -> float:
-        """The score of the answer by the formula."""
-        return next(iter(self.fields.values()))[FORMULA]
+        """The confidence in the answer without a calibrator: 1 if it was submitted, or the score of the formula."""
+        return 1.0 if self.ending == "Submitted" else next(iter(self.fields.values())).get(FORMULA, 0.0)
 
 
 def features_of(result: ExecutionResult[Any]) -> dict[str, dict[str, float]]:
-    """Return the evidence for each field of an extracted answer; empty for other endings, which need no calibrator."""
-    if not isinstance(result, Extracted):
+    """Return the evidence for each field of an answer; empty for a run without one."""
+    if isinstance(result, Failed):
         return {}
     return {field: dict(features) for field, features in result.features.items()}
 
 
 def answers_of(entries: Iterable[Mapping[str, Any]], min_score: float = MIN_CORRECT_SCORE) -> list[Answer]:
-    """Return the extracted answers among the entries of a log. A field with at least `min_score` is correct."""
+    """Return the answers among the entries of a log. A field with at least `min_score` is correct."""
     answers: list[Answer] = []
     for entry in entries:
         scores, evidence = entry.get("scores") or {}, entry.get("fields") or {}
         fields = {name: features for name, features in evidence.items() if name in scores and FORMULA in features}
-        if entry.get("ending") == "Extracted" and fields:
+        ending = entry.get("ending")
+        if ending in ENDINGS and fields:
             correct = {name: scores[name] >= min_score - _TOLERANCE for name in fields}
-            answers.append(Answer(f"{entry.get('suite')}:{entry['sample_id']}", fields, correct))
+            answers.append(Answer(f"{entry.get('suite')}:{entry['sample_id']}", fields, correct, str(ending)))
     return answers
 
 

@@ -18,7 +18,7 @@ RIDGE = 0.1
 _MIN_SPREAD = 0.3
 _MAX_STEPS = 50
 _TOLERANCE = 1e-8
-_EVIDENCE = tuple(name for name in FEATURES if name != FORMULA)
+_EVIDENCE = tuple(FEATURES)
 
 Fold = tuple[list[Answer], list[Answer]]
 _Groups = dict[tuple[tuple[int, float], ...], list[int]]
@@ -113,7 +113,7 @@ def _fit_curve(answers: Sequence[Answer], method: str) -> Calibrator:
     rows = [features for answer in answers for features in answer.fields.values()]
     correct = [answer.correct[name] for answer in answers for name in answer.fields]
     if method == "isotonic":
-        return Calibrator(fit_isotonic([row[FORMULA] for row in rows], correct), Whole("product"))
+        return Calibrator(fit_isotonic([row.get(FORMULA, 0.0) for row in rows], correct), Whole("product"))
     return Calibrator(fit_logistic(rows, correct, _EVIDENCE), Whole("product"))
 
 

@@ -8,12 +8,13 @@ fitted again on all samples.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..errors import RlmError
+from ..extraction.evidence.features import kind_of
 from .calibrator import METHODS, Calibrator, Way
-from .dataset import Answer, split
+from .dataset import ENDINGS, Answer, split
 from .fit import best_method, compare_ways, fit, folds
 from .metrics import BrierDifference, ScoredAnswers, by_calibrator, by_formula
 
@@ -44,6 +45,9 @@ class Report:
     answers: BrierDifference
     """The change of the Brier score: below zero is better."""
 
+    endings: Mapping[str, tuple[ScoredAnswers, ScoredAnswers]] = field(default_factory=dict)
+    """For each ending, the scores of its answers without a calibrator and with it."""
+
     calibrator: Calibrator | None = None
     """The calibrator; None if it was refused."""
 
@@ -60,7 +64,7 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Return the measures as plain JSON values."""
         levels = ("fields", "answers")
-        return {
+        measures: dict[str, Any] = {
             level: {
                 "before": asdict(getattr(self.before, level).measures()),
                 "after": asdict(getattr(self.after, level).measures()),
@@ -68,6 +72,11 @@ class Report:
             }
             for level in levels
         }
+        measures["endings"] = {
+            ending.lower(): {"before": asdict(before.answers.measures()), "after": asdict(after.answers.measures())}
+            for ending, (before, after) in self.endings.items()
+        }
+        return measures
 
 
 def calibrate(
@@ -92,7 +101,10 @@ def calibrate(
     after = methods[chosen]
     fields = after.fields.compared_with(before.fields, seed)
     whole = after.answers.compared_with(before.answers, seed)
-    report = Report(chosen, way, before, methods, ways, fields, whole)
+    parts = {ending: [at for at in second if at.ending == ending] for ending in ENDINGS}
+    fitted = fit(first, chosen, way, seed=seed)
+    endings = {ending: (by_formula(part), by_calibrator(fitted, part)) for ending, part in parts.items() if part}
+    report = Report(chosen, way, before, methods, ways, fields, whole, endings)
     return replace(report, calibrator=_fit_all(report, answers, seed, fitted_on or {})) if report.accepted else report
 
 
@@ -111,6 +123,8 @@ def _fit_all(report: Report, answers: Sequence[Answer], seed: int, fitted_on: Ma
         "samples": len(one_each),
         "answers": len(answers),
         "fields": sum(len(answer.fields) for answer in answers),
+        "endings": sorted({answer.ending.lower() for answer in answers}),
+        "kinds": sorted({kind_of(row) for answer in answers for row in answer.fields.values()}),
     }
     return replace(
         fit(answers, report.method, report.way, seed=seed),
@@ -124,8 +138,7 @@ def _require_enough(half: Sequence[Answer]) -> None:
     samples = len({answer.sample for answer in half})
     if samples < MIN_SAMPLES:
         raise TooFewSamples(
-            f"one half of the data has {samples} samples with an extracted answer; each needs at least {MIN_SAMPLES}. "
-            "Only extracted answers count: submitted ones need no calibrator."
+            f"one half of the data has {samples} samples with an answer; each needs at least {MIN_SAMPLES}."
         )
     correct = [label for answer in half for label in answer.correct.values()]
     if all(correct) or not any(correct):

@@ -11,6 +11,8 @@ from pydantic_core import to_jsonable_python
 from sandbox import Variable
 
 from ..budgets import BudgetExceeded, FallbackReason
+from ..calibration.calibrator import Calibrator
+from ..extraction.confidence import score
 from ..extraction.fallback import Extraction, extract_fallback
 from ..extraction.prompt import MAX_CHARS, SHORTER
 from ..history import REPLHistoryEntry
@@ -23,7 +25,8 @@ from .llm import CHARS_PER_TOKEN, TOKENS_OF_ANSWER, RunModels
 from .output_checks import output_check
 
 _LEAST_CHARS = 3_000
-_UNREAD_CONFIDENCE = 0.5
+UNREAD_CONFIDENCE = 0.5
+"""The most confidence in values for which no code has read the inputs."""
 
 
 async def extract_outputs(
@@ -43,7 +46,8 @@ async def extract_outputs(
     emit, profile = models.emit, models.profile
     extraction = Extraction(
         models.extraction_agent(config.signature, conversation),
-        scorer=config.scorer,
+        # A calibrator judges when the run has ended, with all that is known then: `trust.judged`.
+        scorer=score if isinstance(config.scorer, Calibrator) else config.scorer,
         on_attempt=lambda attempt, text: emit(event_data.extraction_attempted(emit.run_id, attempt, text)),
         check=output_check(config) if config.checks else None,
     )
@@ -82,7 +86,7 @@ def _limit_confidence(result: Extracted[Any] | Failed, unread: Collection[str]) 
     note = f"No code has read {', '.join(sorted(unread))}: what is in the variables was written there by the model."
     return replace(
         result,
-        confidence=min(result.confidence, _UNREAD_CONFIDENCE),
-        field_confidence={name: min(value, _UNREAD_CONFIDENCE) for name, value in result.field_confidence.items()},
+        confidence=min(result.confidence, UNREAD_CONFIDENCE),
+        field_confidence={name: min(value, UNREAD_CONFIDENCE) for name, value in result.field_confidence.items()},
         extraction_notes="\n".join(filter(None, [result.extraction_notes, note])),
     )

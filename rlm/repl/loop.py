@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import sandbox
 
 from ..budgets import FallbackReason, Ledger
+from ..calibration.calibrator import Calibrator, without_rule
 from ..events import (
     CellStarted,
     ConversationCompacted,
@@ -36,7 +37,7 @@ from ..models.profile import profile_of
 from ..results import ExecutionResult, Extracted, Failed, FailureCause, Submitted
 from ..signatures import Signature
 from ..signatures.code_values import code_value
-from . import event_data
+from . import event_data, trust
 from .config import RunConfig
 from .extraction import extract_outputs
 from .hints.grounding import Grounding
@@ -141,7 +142,7 @@ class RunLoop:
         except Exception as error:  # a bug here or in a tool: what was found out is returned all the same
             cause = FailureCause("fault", type(error).__name__)
             result = Failed(f"the run broke off: {type(error).__name__}: {error}", cause=cause)
-        result = self._with_evidence(self._complete(result))
+        result = self._scored(self._with_evidence(self._complete(result)))
         if self.emit.active:
             if tiers := self.models.tiers.by_signature:
                 self.emit(TiersUsed(self.id, tiers))
@@ -262,6 +263,7 @@ class RunLoop:
         if self.ledger.depth + 1 > self.config.depth:
             raise DepthExceeded(f"child runs may nest {self.config.depth} deep")
         own: dict[str, Any] = {"checks": (), "main_call": None, "task": None, "guidance": None, "sealed": {}}
+        own["scorer"] = without_rule(self.config.scorer)  # it is for the answer of the whole task
         config = replace(self.config, signature=child, kernels=OwnKernels(), **own)
         config = replace(config, mode="repl", map=None, main_model=model or config.main_model)
         if config.child_tools is not None:
@@ -284,3 +286,18 @@ class RunLoop:
         config, given = self.config, self.tools.given
         known = (list(self.history), self.inputs, self.answers, config.tools.keys(), given)
         return with_evidence(result, config.signature, *known)
+
+    def _scored(self, result: ExecutionResult[Any]) -> ExecutionResult[Any]:
+        """Return a result with its features, and with the probability where there is a calibrator."""
+        config = self.config
+        if isinstance(result, Failed):
+            return result
+        found: trust.Features = result.features
+        if isinstance(result, Submitted):
+            known = (self.session.variables, list(self.history), self.inputs)
+            always = isinstance(config.scorer, Calibrator)
+            found = trust.searched_features(result, config.signature, *known, always=always)
+        left, most = self.ledger.remaining(len(self.history)).iterations, self.ledger.trigger.max_iterations
+        share = left / most if left is not None and most else 0.0
+        result = trust.with_features(result, config.signature, found, budget_left=share)
+        return trust.judged(result, config.scorer, config.signature, self.grounding.unread)

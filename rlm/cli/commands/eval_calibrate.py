@@ -1,4 +1,4 @@
-"""`rlm eval calibrate`: fit a calibrator of the confidence of extracted answers on evaluation logs."""
+"""`rlm eval calibrate`: fit a calibrator of the confidence in answers on evaluation logs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...evals.log import EvalLog
 
 
-@click.command("calibrate", short_help="Fit the confidence of extracted answers on logs.")
+@click.command("calibrate", short_help="Fit the confidence in answers on logs.")
 @click.argument("logs", type=LogType(), metavar="LOG...", nargs=-1, required=True)
 @click.option(
     "-o", "--out", type=click.Path(dir_okay=False, path_type=Path), default="calibrator.json", show_default=True,
@@ -52,7 +52,9 @@ def command(
     seed: int,
     as_json: bool,
 ) -> int:
-    """Fit a calibrator on logs: the probability that an extracted answer is right. `confidence:` names its file.
+    """Fit a calibrator on logs: the probability that an answer is right. `confidence:` names its file.
+
+    Submitted and extracted answers are fitted together, and the report has the measures of each.
 
     It is fitted on one half of the samples and tested on the other: a calibrator that does not improve the Brier score
     there beyond chance is refused (exit code 1), and nothing is written.
@@ -107,7 +109,4 @@ def _facts(report: Report) -> dict[str, Any]:
 def _endings(logs: Sequence[EvalLog], answers: Sequence[Answer]) -> str:
     endings = [entry.ending for log in logs for entry in log.entries]
     counts = ", ".join(f"{endings.count(name):,} {name.lower()}" for name in sorted(set(endings))) or "none"
-    text = f"Runs in the logs: {counts}; {len(answers):,} extracted answers with evidence."
-    if endings.count("Submitted") <= len(answers):
-        return text
-    return f"{text} A smaller budget, as in `--max-iterations 3`, makes more runs end with an extraction."
+    return f"Runs in the logs: {counts}; {len(answers):,} answers with evidence."

@@ -31,6 +31,7 @@ def calibration_page(report: Report, errors: Sequence[float], out: str, plot: st
         Text.assemble("From fields to the whole answer: ", (report.way, "bold"), f" ({_ways(report)})"),
         _difference("Brier score of fields", report.fields),
         _difference("Brier score of answers", report.answers),
+        *_endings(report),
         Text(""),
     ]
     if report.calibrator is None:
@@ -75,6 +76,28 @@ class _Measures:
         heads = ("ECE", "Brier", "AUROC", *(f"{share:.0%}" for share in _COVERAGES))
         columns = [(head, [cells[at] for _, cells in rows]) for at, head in enumerate(heads)]
         return {_HELD_OUT: [name for name, _ in rows]}, dict(columns[:3]), dict(columns[3:])
+
+
+def _endings(report: Report) -> list[RenderableType]:
+    """Return the measures of the answers of each ending, where there are both."""
+    if len(report.endings) < 2:
+        return []
+    columns: dict[str, list[Text]] = {"answers": [], "right": [], "ECE": [], "Brier": [], "AUROC": []}
+    for ending, scored in report.endings.items():
+        for name, level in zip(("without", "with"), (one.answers for one in scored), strict=True):
+            measured = level.measures()
+            shown = f"{ending.lower()}, {name} the calibrator"
+            auroc = "-" if measured.auroc is None else f"{measured.auroc:.3f}"
+            cells = (
+                shown,
+                f"{measured.right:.0%} of {measured.n}",
+                f"{measured.ece:.3f}",
+                f"{measured.brier:.3f}",
+                auroc,
+            )
+            for column, cell in zip(columns.values(), cells, strict=True):
+                column.append(Text(cell))
+    return [Text(""), table_of(columns, left=("answers",))]
 
 
 def _row(level: ScoredLevel) -> list[str]:

@@ -1,7 +1,8 @@
-"""The evidence for each field of an extraction in numbers, which a calibrator (`rlm.calibration`) reads.
+"""The evidence for each field of an answer in numbers, which a calibrator (`rlm.calibration`) reads.
 
 Features do not depend on the names of fields or the subject of a task, so that a calibrator fitted on one task can be
-used for another. All are between 0 and 1, except `attempts` and `rivals`.
+used for another. All are between 0 and 1, except `attempts`, `rivals` and `backers`. Those of `SEARCHED` are found
+here; those of `TRUST` come from the run as a whole, when it has ended (`rlm.repl.trust`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 FORMULA = "formula"
 
-FEATURES: Mapping[str, str] = {
+SEARCHED: Mapping[str, str] = {
     FORMULA: "the confidence of the whole answer by the formula (`confidence.score`)",
     "null": "the value is null",
     "boolean": "the value is true or false",
@@ -55,6 +56,33 @@ FEATURES: Mapping[str, str] = {
     "out_of_errors": "the run was stopped because of consecutive errors",
     "out_of_time": "the run was stopped because its time was used up",
 }
+"""What is searched in the variables, the output and the code, and what each says."""
+
+TRUST: Mapping[str, str] = {
+    "submitted": "the model submitted the answer itself",
+    "computed": "the share of the value's parts that were computed from an input",
+    "quoted": "the share of the value's parts that are quoted from an input",
+    "said": "the share of the value's parts that a model said",
+    "typed": "the share of the value's parts that are literals, by the graph of the code",
+    "defaulted": "the share of the value's parts that are defaults",
+    "unknown": "the share of the value's parts whose origin is not known",
+    "chosen": "a literal, which a condition on an input chose",
+    "retyped": "a literal, after a cell had printed something of an input",
+    "unread": "the share of an input that was left out",
+    "unsure": "how much of an input was read is not known, as where a loop may end early",
+    "calls": "the value depends on answers of models or tools",
+    "checked": "a check on the field was made, and was true",
+    "confirmed": "a second, independent program gave the same value",
+    "contradicted": "a second, independent program gave another value",
+    "cited": "the share of its quotes that are in the inputs word for word",
+    "compared": "other runs of the task gave an answer, too",
+    "dissent": "the share of other runs that gave another value",
+    "backers": "the number of other runs that gave the same value (logarithm)",
+    "budget_left": "the share of the iterations that was left",
+}
+"""What is known when a run has ended: where values came from, and what else speaks for them."""
+
+FEATURES: Mapping[str, str] = {**SEARCHED, **TRUST}
 """The features, and what each says."""
 
 MODEL_CALLS = frozenset({"llm_query", "llm_batch", "llm_query_batched", "llm_map", "rlm_query", "rlm_query_batched"})
@@ -62,6 +90,15 @@ MODEL_CALLS = frozenset({"llm_query", "llm_batch", "llm_query_batched", "llm_map
 
 _MAX_LEAVES = 20  # of a field that are searched for in code and inputs
 _MAX_HITS = 50  # places in an input where a short text is examined
+
+
+KINDS = ("null", "boolean", "number", "many", "text")
+"""The kinds of values, as calibrators tell them apart."""
+
+
+def kind_of(row: Mapping[str, float]) -> str:
+    """Return the kind of a value, by its features."""
+    return next((kind for kind in KINDS[:-1] if row.get(kind)), KINDS[-1])
 
 
 def features(
@@ -111,7 +148,7 @@ def features(
             "rivals": _rivals(value, values),
             "others": sum(others) / len(others) if others else 1.0,
         }
-        by_field[name] = {feature: float(numbers[feature]) for feature in FEATURES}
+        by_field[name] = {feature: float(numbers[feature]) for feature in SEARCHED}
     return by_field
 
 

@@ -70,7 +70,7 @@ def test_an_answer_below_the_threshold_is_not_acceptable(pool: Any, file: Path) 
         "1 of 1 iteration used without SUBMIT; the confidence in the answer is 0.27, "
         "and an error of at most 10% needs 0.85"
     )
-    assert (len(bad.history), bad.confidence) == (1, 0.0)
+    assert (len(bad.history), bad.confidence) == (1, pytest.approx(0.2689, abs=1e-3))
 
 
 def test_other_models_than_it_was_fitted_on_are_noted(pool: Any, file: Path) -> None:
@@ -105,11 +105,35 @@ def test_the_oracle_is_the_same_model_in_a_log_and_from_python(pool: Any, file: 
     assert result.extraction_notes is None
 
 
-def test_what_was_submitted_is_not_judged(pool: Any, file: Path) -> None:
-    submit = "```python\nSUBMIT(weight=1, lost=True)\n```"
-    result = predict(pool, submit, confidence=file, accept_at={"error": 0.1})
+def test_what_was_submitted_is_judged_as_what_was_extracted(pool: Any, tmp_path: Path) -> None:
+    curve = Logistic(0.0, {"computed": 3.0, "typed": -3.0})
+    calibrator = Calibrator(curve, Whole("least"), {"endings": ["submitted"]}, held_out=HELD_OUT)
+    typed, computed = (
+        f"```python\nSUBMIT(weight={weight}, lost={lost})\n```"
+        for weight, lost in (("5010", "True"), ("sum(map(int, doc.split()))", "'lost' in doc"))
+    )
+    good = predict(pool, computed, confidence=calibrator, accept_at={"error": 0.1})
+    assert isinstance(good, Submitted)
+    assert (good.confidence, good.trust, good.notes) == (pytest.approx(0.9526, abs=1e-3), "probability 0.95", None)
+    bad = predict(pool, typed, confidence=calibrator, accept_at={"error": 0.1})
+    assert isinstance(bad, Failed)
+    assert bad.partial_outputs == {"weight": 5010, "lost": True}
+    assert "the confidence in the answer is 0.05" in bad.reason
+    assert bad.evidence, "why it is doubtful stays"
+
+
+def test_a_calibrator_says_what_it_has_never_seen(pool: Any) -> None:
+    submit = "```python\nSUBMIT(weight=len(doc), lost=not doc)\n```"
+    known = Calibrator(Logistic(0.0, {}), Whole("least"), {"endings": ["extracted"], "kinds": ["number", "boolean"]})
+    result = predict(pool, submit, confidence=known)
     assert isinstance(result, Submitted)
-    assert result.confidence == 1.0
+    assert "has never seen submitted answers:" in (result.notes or "")
+    kinds = replace(known, fitted_on={"endings": ["submitted"], "kinds": ["number"]})
+    noted = predict(pool, submit, confidence=kinds)
+    assert isinstance(noted, Submitted)
+    assert "has never seen values of the kind boolean:" in (noted.notes or "")
+    read = results.from_json(noted.to_json(), Signature.of("doc: str -> weight: int, lost: bool"))
+    assert read.to_dict() == noted.to_dict()
 
 
 def test_a_calibrated_result_comes_back_from_json(pool: Any, file: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rlm.calibration import Answer, TooFewSamples, answers_of, calibrate
@@ -77,17 +79,31 @@ def test_the_held_out_answers_are_one_for_each_sample() -> None:
     report = calibrate(make_answers(telling, 100, epochs=2))
     assert report.calibrator is not None
     assert len(report.calibrator.held_out) == 100
-    assert report.calibrator.fitted_on == {"samples": 100, "answers": 200, "fields": 200, "seed": 1}
+    origin = {"samples": 100, "answers": 200, "fields": 200, "seed": 1, "endings": ["extracted"]}
+    assert report.calibrator.fitted_on.items() >= origin.items()
 
 
-def test_only_extracted_answers_with_evidence_are_read_from_a_log() -> None:
+def test_both_endings_are_fitted_together_and_reported_one_by_one() -> None:
+    answers = make_answers(telling, 100)
+    both = [replace(answer, ending="Submitted") if at % 2 else answer for at, answer in enumerate(answers)]
+    report = calibrate(both)
+    assert set(report.to_dict()["endings"]) == {"submitted", "extracted"}
+    before, after = report.endings["Submitted"]
+    assert set(before.answers.scores) == {1.0}
+    assert after.answers.measures().brier < before.answers.measures().brier
+    assert len(before.answers.scores) + len(report.endings["Extracted"][0].answers.scores) == 50
+
+
+def test_answers_of_both_endings_with_evidence_are_read_from_a_log() -> None:
     answers = make_answers(telling, 3)
     entries = entries_of(answers)
     old = {**entries[0], "fields": {}}
     unscored = {**entries[1], "fields": {**entries[1]["fields"], "extra": numbers()}}
     found = answers_of([entries[0], old, unscored, *entries_of(answers, "Submitted"), *entries_of(answers, "Failed")])
-    assert [set(one.fields) for one in found] == [{"f0"}, {"f0"}]
-    assert [one.correct for one in found] == [answers[0].correct, answers[1].correct]
+    assert [set(one.fields) for one in found] == [{"f0"}] * 5
+    assert [one.correct for one in found[:2]] == [answers[0].correct, answers[1].correct]
+    assert [one.ending for one in found] == ["Extracted"] * 2 + ["Submitted"] * 3
+    assert found[2].formula == 1.0, "without a calibrator, what was submitted has the confidence 1"
 
 
 def test_what_counts_as_right_can_be_less_than_all() -> None:

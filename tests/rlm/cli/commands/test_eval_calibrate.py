@@ -53,7 +53,8 @@ def test_a_calibrator_is_written_with_what_it_rests_on(tmp_path: Path, capfd: py
     texts = [node.text or "" for node in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert "fields: calibration" in texts
     assert "whole answers: risk and coverage" in texts
-    assert len(list(picture.iter("{http://www.w3.org/2000/svg}polyline"))) == 2 * (3 + 2)
+    lines = list(picture.iter("{http://www.w3.org/2000/svg}polyline"))
+    assert len([line for line in lines if line.get("stroke-opacity") != "0.5"]) == 2 * (3 + 2)  # but for the intervals
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
@@ -86,14 +87,22 @@ def test_one_that_does_not_help_is_refused_and_not_written(tmp_path: Path, capfd
     assert not out.exists()
 
 
-def test_a_log_of_submitted_answers_has_nothing_to_learn_from(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    log = write_log(tmp_path / "log", entries_of(make_answers(telling, 60), "Submitted"))
+def test_a_log_of_failed_runs_has_nothing_to_learn_from(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    log = write_log(tmp_path / "log", entries_of(make_answers(telling, 60), "Failed"))
     code, _, said = run(capfd, str(log), "--out", str(tmp_path / "c.json"))
     assert code == 1
-    assert "No calibrator: one half of the data has 0 samples with an extracted answer" in said
-    assert "60 submitted; 0 extracted answers" in said
+    assert "No calibrator: one half of the data has 0 samples with an answer" in said
+    assert "60 failed; 0 answers" in said
+
+
+def test_submitted_and_extracted_answers_are_reported_one_by_one(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    answers = make_answers(telling, 100)
+    entries = [*entries_of(answers[:50], "Submitted"), *entries_of(answers[50:])]
+    code, said, _ = run(capfd, str(write_log(tmp_path / "log", entries)), "--out", str(tmp_path / "c.json"))
+    assert code == 0
+    assert all(words in said for words in ("submitted, without the calibrator", "extracted, with the calibrator"))
 
 
 def test_bad_usage_is_said(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

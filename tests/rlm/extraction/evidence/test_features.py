@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from rlm.budgets import FallbackTrigger
-from rlm.calibration import FEATURES, features_of
-from rlm.extraction.evidence.features import features
+from rlm.calibration import features_of
+from rlm.extraction.evidence.features import SEARCHED, features
 from rlm.extraction.evidence.find import beside_name, find_evidence, is_tentative, loop_names
 from rlm.history import CallRecord, REPLHistoryEntry
 from rlm.models.scripted import scripted_lm
@@ -141,7 +141,7 @@ def test_values_of_any_kind_are_taken() -> None:
         "no": "",
     }
     found = look(odd, {"x": {"a": 1}}, (("x", "y", True),), {"doc": "text", "rows": [1, "a"]})
-    assert {name: set(one) for name, one in found.items()} == {name: set(FEATURES) for name in odd}
+    assert {name: set(one) for name, one in found.items()} == {name: set(SEARCHED) for name in odd}
     assert all(isinstance(number, float) for one in found.values() for number in one.values())
 
 
