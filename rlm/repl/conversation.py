@@ -27,18 +27,25 @@ class Turn:
 
 
 class Conversation:
-    """The system prompt and the messages so far. Messages are only added, except by `compact`."""
+    """The system prompt and the messages so far. Messages are only added, except by `compact`.
 
-    def __init__(self, system: str, task: str, max_chars: int = MAX_CHARS) -> None:
+    With `recent_only`, the task is followed by the last reply and what came of it.
+    """
+
+    def __init__(self, system: str, task: str, max_chars: int = MAX_CHARS, *, recent_only: bool = False) -> None:
         self.system = system
         self._task = task
         self.turns: list[Turn] = [Turn("user", task)]
         self.edition = 0
         """How often it was compacted: while this stays the same, messages are only added."""
         self._max_chars = max_chars
+        self._recent_only = recent_only
 
     def add(self, reply: str, observation: str) -> None:
-        """Append the model's reply and what the model reads next."""
+        """Append the reply and what the model reads next, in place of earlier ones if only the last is shown."""
+        if self._recent_only and len(self.turns) > 1:
+            del self.turns[1:]
+            self.edition += 1
         self.turns += [Turn("assistant", reply.strip() or "(an empty reply)"), Turn("user", observation)]
 
     @property

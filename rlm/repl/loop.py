@@ -86,8 +86,8 @@ class RunLoop:
         self.ledger.keep_for_extraction()
         self.emit = Emitter(self.id, config.observe)
         self.history = REPLHistory()
-        self.grounding = Grounding.of(self.inputs, config.kernels.read)
         self.profile = profile_for(profile_of(config.main_model).constrains)
+        self.grounding = Grounding.of(self.inputs, config.kernels.read, doubtful=self.profile.doubts_outputs)
         self.models = RunModels.of(config, self.ledger, self.emit, past, self.profile)
         self.tools = ReplTools(
             config.signature,
@@ -118,7 +118,6 @@ class RunLoop:
             values=config.values,
             system_prompt=config.system_prompt,
         )
-        self.suggestion: str | None = None  # the SUBMIT call that the model was shown last
         self.running: tuple[int, str | None, str] | None = None  # number, reasoning and code of the present cell
         self.origin: dict[str, Any] = {"parent": parent, "parent_call": current_call.get() if parent else None}
 
@@ -187,7 +186,6 @@ class RunLoop:
             entry, observation = await self._run_cell(number, reply.reasoning, code, reply.hints)
         self.history.append(entry)
         self.running = None
-        self.suggestion = observation.suggestion
         self.conversation.add(answer.text, observation.text)
         if self.conversation.compact(list(self.history), self.session.variables):
             self.emit(ConversationCompacted(self.id, number, len(self.conversation.turns)))
@@ -199,7 +197,7 @@ class RunLoop:
             cell = await first_cell(self.config, self.inputs, self.models)
             if cell is not None:
                 return self.models.give(cell, number)
-        settings = self.profile.reply_settings(list(self.history[-2:]), self.grounding.unread, self.suggestion)
+        settings = self.profile.reply_settings(list(self.history))
         try:
             return await self.models.main(self.conversation, number, settings)
         except ModelError as error:
@@ -214,7 +212,7 @@ class RunLoop:
         self.emit(CellStarted(self.id, number, code))
         self.running = number, reasoning, code
         history, before = list(self.history), self.session.variables
-        unread = self.grounding.start_cell(code, self.profile.doubt(code, history, before))
+        unread = self.grounding.start_cell(code)
         past = self.recorded[number - 1] if number <= len(self.recorded) else None
         replayed = past is not None and past.output is not None
         timeout = self.config.limits.cell_seconds if replayed else self.ledger.seconds_left()

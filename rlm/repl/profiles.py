@@ -1,8 +1,7 @@
 """Model profiles: how a kind of main model is prompted, what its replies may look like, and what it reads after a cell.
 
-`StandardProfile` serves every model that is asked over an API. `ConstrainedProfile` serves models that run here and can
-be held to a grammar: they read a few dozen tokens a second and lose the thread easily, so their prompts and outputs are
-short, and a reply is a thought, one code block, and nothing after it.
+`StandardProfile` serves every model that is asked over an API. `ScriptProfile` serves models that run here and can be
+held to a grammar: they read a few dozen tokens a second and lose the thread of a conversation, but complete code well.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ..signatures import Signature
 from ..text import cut_middle
 from .conversation import Conversation
 from .hints import rules, suggestions
-from .hints.code_facts import with_imports
+from .hints.code_facts import names_called, tree_of, with_imports
 from .hints.rules import CellFacts
 from .prompts import (
     ALIASES,
@@ -32,13 +31,13 @@ from .prompts import (
     describe_inputs,
     describe_values,
     fill_system_prompt,
-    goal_of,
     long_inputs,
     quote_guidance,
     submit_call,
     template,
 )
 from .reply import CUT_OFF, Reply, read_reply
+from .scripts import script_head, script_opening, text_shapes
 
 _BEGIN = "Begin. One thought, one ```python block."
 _BEGIN_LONG = "Begin. You have not seen {name} yet: do not guess, search it. One thought, one ```python block."
@@ -50,29 +49,15 @@ _LAST_CALL = (
 )
 _TRACEBACK_NOISE = re.compile(r"^Traceback \(most recent call last\):\n|^ *[\^~]+\n", re.MULTILINE)
 
-# What a constrained model is told of the functions that are always there.
-_KNOWN_FUNCTIONS = (
-    "- llm_query(prompt, context): asks a small model about a short text",
-    "- llm_batch(prompts, contexts): the same for many, a list of answers",
-)
 _REPLY_TOKENS = 240
-_STUCK_TEMPERATURE = 0.8
+_CORRECTION_TEMPERATURE = 0.7
 
-# One sentence without code in it: in a second one small models begin to make up what they will find. Backticks end the
-# code wherever they come, because such a model often closes its block on the last line itself.
-_REPLY_GRAMMAR = r"""start: THOUGHT? "```python\n" CODE "```"
-THOUGHT: /{opening}[^`\n.=]{1,90}\.?\n/
-CODE: /[^`]+/
+# Backticks end the code wherever they come: such a model often closes its block on the last line itself.
+# The script is not over before it has set the last output.
+_SCRIPT_GRAMMAR = r"""start: {opening} CODE "```"
+CODE: /([^`]*\n)?[ ]*{output}[^`=\n]* = [^`]+/
 """
-
-# After a value was printed that could be the answer, one word submits it: small models often print the answer and
-# begin again.
-_OFFER_GRAMMAR = r"""start: "Is that the answer? " (yes | no)
-yes: {offer}
-no: THOUGHT "```python\n" CODE "```"
-THOUGHT: /No, [^`\n.=]{1,90}\.?\n/
-CODE: /[^`]+/
-"""
+_CORRECT = "Write the script again, corrected."
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +65,6 @@ class Observation:
     """What the model reads after an iteration."""
 
     text: str
-    suggestion: str | None = None
-    """The SUBMIT call that it suggests."""
 
 
 class StandardProfile:
@@ -90,6 +73,9 @@ class StandardProfile:
     rules: tuple[rules.Rule, ...] = rules.STANDARD
     constrained = False
     """Whether replies are held to a grammar. Then no adapter takes part, and the extraction joins the conversation."""
+
+    doubts_outputs = False
+    """Whether outputs that are all empty (0, "", []), or constants in the code, are refused once."""
 
     max_output_chars = 8_000
 
@@ -125,9 +111,7 @@ class StandardProfile:
         )
         return Conversation(system, task)
 
-    def reply_settings(
-        self, history: Sequence[REPLHistoryEntry], unread: frozenset[str], suggestion: str | None
-    ) -> Mapping[str, Any]:
+    def reply_settings(self, history: Sequence[REPLHistoryEntry]) -> Mapping[str, Any]:
         """Return the settings of the next model call, beside the model's own."""
         return {}
 
@@ -143,46 +127,42 @@ class StandardProfile:
     def observe(self, cell: CellFacts, hints: Sequence[str], signature: Signature, budget: Remaining) -> Observation:
         """Write what the model reads after its cell: hints, what was printed, how it could submit, the budget."""
         suggestion = suggestions.suggest_submit(signature, cell)
-        parts = self._arrange(f"Output:\n{self._printed(cell)}", hints, goal_of(signature, cell.inputs))
+        parts = [*hints, f"Output:\n{self._printed(cell)}"]
         if suggestion:
             parts.append(_SUGGESTION.format(submit=suggestion))
-        return Observation("\n\n".join([*parts, *self._budget_lines(budget)]), suggestion)
+        return Observation("\n\n".join([*parts, *_budget_lines(budget)]))
 
     def observe_without_code(self, hints: Sequence[str], budget: Remaining) -> Observation:
         """Write what the model reads after a reply in which there was nothing to run."""
-        return Observation("\n\n".join([*hints, *self._budget_lines(budget)]))
-
-    def doubt(self, code: str, history: Sequence[REPLHistoryEntry], variables: Mapping[str, Variable]) -> str | None:
-        """Return why a value that the code submits is doubtful. SUBMIT is refused once for it."""
-        return None
+        return Observation("\n\n".join([*hints, *_budget_lines(budget)]))
 
     def usable_variables(self, variables: Mapping[str, Variable], cells: Iterable[str]) -> Mapping[str, Variable]:
         """Return the variables from which an answer can be extracted."""
         return variables
 
-    def _arrange(self, output: str, hints: Sequence[str], goal: str) -> list[str]:
-        return [*hints, output]
-
     def _printed(self, cell: CellFacts) -> str:
-        printed = cut_middle(self._clean(cell.output).rstrip(), self.max_output_chars)
+        printed = cut_middle(cell.output.rstrip(), self.max_output_chars)
         if printed:
             return printed
         state = suggestions.summarize_variables(cell)
         return _NOTHING_PRINTED + (f"\nVariables now: {state}" if state else "")
 
-    def _clean(self, output: str) -> str:
-        return output
 
-    def _budget_lines(self, budget: Remaining) -> list[str]:
-        return [f"[{budget}]", *_last_chances(budget)]
+class ScriptProfile(StandardProfile):
+    """Models that run here and are held to a grammar: they complete a script, whose comments show the data.
 
+    Each reply is the whole script, which begins as it was begun for the model, sets the outputs, and is submitted. One
+    that fails is corrected from what it failed on; the model reads its last script only.
+    """
 
-class ConstrainedProfile(StandardProfile):
-    """Models that run here and are held to a grammar: short prompts, short outputs, one form of reply."""
-
-    rules = rules.CONSTRAINED
     constrained = True
+    doubts_outputs = True
     max_output_chars = 800
+
+    def __init__(self) -> None:
+        self._opening = ""
+        self._submit = ""
+        self._outputs: tuple[str, ...] = ()
 
     def begin(
         self,
@@ -197,53 +177,50 @@ class ConstrainedProfile(StandardProfile):
         system_prompt: str | None = None,
         before: str | None = None,
     ) -> Conversation:
-        """Return the conversation with a short system prompt and task; `known` functions are not explained."""
+        """Return the conversation with the script to complete; `known` functions are not described."""
         own = [describe_function(name, function) for name, function in functions.items() if name not in {*known}]
-        described = [*_KNOWN_FUNCTIONS, *own, *describe_values(values)]
-        system = fill_system_prompt("system_brief", system_prompt, submit_call(signature), described)
-        task = template("task_brief").substitute(
-            instructions=signature.instructions,
-            inputs=describe_inputs(signature, inputs, most=6, width=150),
-            outputs=signature.field_list(),
-            before=before or "",
-            approach=quote_guidance(guidance),
-            begin=_begin(inputs) if before is None else _BEGIN,
-        )
-        return Conversation(system, task)
+        described = [*own, *describe_values(values)]
+        notes = [*filter(None, (before, "\n".join(["Also there:", *described]) if described else "", guidance))]
+        shapes = text_shapes(inputs)
+        names = tuple(field.name for field in signature.outputs)
+        self._opening = script_opening(shapes, {*inputs, *names})
+        self._submit = f"SUBMIT({', '.join(f'{name}={name}' for name in names)})"
+        self._outputs = names
+        system = fill_system_prompt("system_script", system_prompt, self._submit, described)
+        script = f"{script_head(signature, inputs, shapes, notes)}\n{self._opening}"
+        task = template("task_script").substitute(script=script)
+        return Conversation(system, task, recent_only=True)
 
-    def reply_settings(
-        self, history: Sequence[REPLHistoryEntry], unread: frozenset[str], suggestion: str | None
-    ) -> Mapping[str, Any]:
-        """Return the grammar of the next reply; a higher temperature for a model that repeats itself."""
-        settings = _reply_format(suggestions.opening(history, unread), suggestion)
-        stuck = len(history) > 1 and history[-1].code == history[-2].code
-        return {**settings, "temperature": _STUCK_TEMPERATURE} if stuck else settings
+    def reply_settings(self, history: Sequence[REPLHistoryEntry]) -> Mapping[str, Any]:
+        """Return the grammar of the next script; a higher temperature for one that is a correction."""
+        settings = _script_format(self._opening, self._outputs[-1])
+        return {**settings, "temperature": _CORRECTION_TEMPERATURE} if history else settings
 
     def read(self, answer: Answer) -> Reply:
         """Find the code in an answer. The grammar ends replies at their limit, which says nothing."""
         return read_reply(answer.text)
 
     def prepare_code(self, code: str, variables: Mapping[str, Variable]) -> str:
-        """Return the code with the imports that it lacks."""
-        return with_imports(code, variables)
+        """Return the code with the imports that it lacks, and the call of SUBMIT at its end."""
+        code = with_imports(code, variables)
+        return code if tree_of(code) is None or "SUBMIT" in names_called(code) else f"{code.rstrip()}\n{self._submit}"
 
-    def doubt(self, code: str, history: Sequence[REPLHistoryEntry], variables: Mapping[str, Variable]) -> str | None:
-        """Doubt constants that are submitted after a part of something was printed."""
-        return rules.constant_from_a_sample(code, history[-1].code if history else "", variables)
+    def observe(self, cell: CellFacts, hints: Sequence[str], signature: Signature, budget: Remaining) -> Observation:
+        """Write what the script failed on."""
+        printed = cut_middle(_TRACEBACK_NOISE.sub("", cell.output).rstrip(), self.max_output_chars)
+        return Observation("\n".join([f"That gave:\n{printed}", *hints, _CORRECT]))
+
+    def observe_without_code(self, hints: Sequence[str], budget: Remaining) -> Observation:
+        """Write what was wrong with a reply in which there was nothing to run."""
+        return Observation("\n".join([*hints, _CORRECT]))
 
     def usable_variables(self, variables: Mapping[str, Variable], cells: Iterable[str]) -> Mapping[str, Variable]:
         """Leave out variables that were only ever set to constants: the model wrote their values down."""
         return suggestions.without_constants(variables, cells)
 
-    def _arrange(self, output: str, hints: Sequence[str], goal: str) -> list[str]:
-        """Put hints and goal after the output: a small model goes by what it read last."""
-        return [output, *hints, *([f"Wanted: {goal}"] if goal else [])]
 
-    def _clean(self, output: str) -> str:
-        return _TRACEBACK_NOISE.sub("", output)
-
-    def _budget_lines(self, budget: Remaining) -> list[str]:
-        return _last_chances(budget)
+def _budget_lines(budget: Remaining) -> list[str]:
+    return [f"[{budget}]", *_last_chances(budget)]
 
 
 def _last_chances(budget: Remaining) -> list[str]:
@@ -254,7 +231,7 @@ def _last_chances(budget: Remaining) -> list[str]:
 
 def profile_for(constrains: bool) -> StandardProfile:
     """Return the profile of a model, by whether its replies can be held to a grammar."""
-    return ConstrainedProfile() if constrains else StandardProfile()
+    return ScriptProfile() if constrains else StandardProfile()
 
 
 def _begin(inputs: Mapping[str, Any]) -> str:
@@ -263,15 +240,12 @@ def _begin(inputs: Mapping[str, Any]) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _reply_format(opening: str, suggestion: str | None) -> Mapping[str, Any]:
+def _script_format(opening: str, output: str) -> Mapping[str, Any]:
     from ..models.local.constraints import Constraint
 
-    if suggestion:
-        offer = json.dumps(f"Yes.\n```python\n{suggestion}\n```", ensure_ascii=False)
-        grammar = _OFFER_GRAMMAR.replace("{offer}", offer)
-    else:
-        grammar = _REPLY_GRAMMAR.replace("{opening}", re.escape(opening).replace("/", r"\/").replace("`", ""))
-        grammar = grammar.replace("?", "", 1) if opening else grammar
-    constraint = Constraint("lark", grammar).response_format()
+    forced = json.dumps(f"```python\n{opening}", ensure_ascii=False)
+    constraint = Constraint(
+        "lark", _SCRIPT_GRAMMAR.replace("{opening}", forced).replace("{output}", output)
+    ).response_format()
     schema = {"name": constraint["name"], "schema": constraint["schema"]}
     return {"response_format": {"type": "json_schema", "json_schema": schema}, "max_tokens": _REPLY_TOKENS}

@@ -198,7 +198,7 @@ class ReplTools:
             problem = self._misfit(values, types, "SUBMIT")
             if problem is None and self.check is not None and not self.grounding.unread:
                 problem = await self.check(values)
-            problem = problem or self.grounding.objection()
+            problem = problem or self.grounding.objection(values)
         if isinstance(values, dict):
             self.given = tuple(values)
         if problem is not None:

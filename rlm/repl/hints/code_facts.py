@@ -64,18 +64,11 @@ def constant_names(code: str) -> frozenset[str]:
     return frozenset(target.id for target in constant_targets(code))
 
 
-def leading_slices(code: str) -> list[tuple[str, int]]:
-    """Return names of which the code takes the first so many, and how many: `hits[:3]`."""
-    return [
-        (node.value.id, node.slice.upper.value)
-        for node in nodes_of(code)
-        if isinstance(node, ast.Subscript)
-        and isinstance(node.value, ast.Name)
-        and isinstance(node.slice, ast.Slice)
-        and node.slice.lower is None
-        and isinstance(node.slice.upper, ast.Constant)
-        and isinstance(node.slice.upper.value, int)
-    ]
+def names_computed(code: str) -> frozenset[str]:
+    """Return the names that the code sets to something else than a constant."""
+    constant = constant_targets(code)
+    stored = [node for node in nodes_of(code) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    return frozenset(node.id for node in stored if node not in constant)
 
 
 KNOWN = {

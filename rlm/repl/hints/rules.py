@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 from sandbox import Variable
 
 from ...history import REPLHistoryEntry
-from ..prompts import shown_whole
-from .code_facts import constant_names, leading_slices, names_called, names_read, names_stored, nodes_of
+from .code_facts import names_called, names_read, names_stored, nodes_of
+from .failed_data import Texts, loop_variable
+from .grounding import NOTHING_FOUND
 
 OVERWRITTEN = (
     "{names} holds the real data already, and cannot be assigned to. Leave out the line that assigns to it, and use it "
@@ -33,27 +34,14 @@ NOTHING = (
     "Nothing was found. Unless that is the answer, look for less: one word of it, or a regular expression where "
     "numbers and names differ; or print a few lines to see how they look."
 )
-NEARLY = (
-    "Nothing was found: {text!r} is not in {name}. But {part!r} is, {times} times, as in {line!r}. Look for that, "
-    "unless nothing is the answer."
-)
 UNKNOWN = (
     "No variable is called `{name}`: your words are not run, only the block is. Set it in the block, or write the "
     "value that was printed into SUBMIT(...) itself."
 )
 NO_NUMBER = r"There is more than a number in that text. Take it out: int(re.search(r'\d+', {text}).group())"
 VALUE_SHOWN = "(The last line's value is shown; next time print what you want to see.)"
-SAMPLE = (
-    "Only {shown} of the {size} in `{name}` were shown, and this value was written down, not computed. Compute the "
-    "answer from all of `{name}`, print it, and submit the variable that holds it."
-)
-
 _LONG_TEXT = 200
 _MANY_ITEMS = 8
-
-# How much is searched for what is nearly there: other runs wait meanwhile.
-_SEARCHED_CHARS = 5_000_000
-_SEARCHED_TEXTS = 8
 
 # How an output ends where a search had found nothing, and the code went on as if it had.
 _MISSED = re.compile(
@@ -117,22 +105,23 @@ def repeats_a_cell(cell: CellFacts) -> str | None:
 
 def finds_nothing(cell: CellFacts) -> str | None:
     """`[]`, `0`, `None`, or an error that follows from it. Names what is nearly there, where something is."""
-    empty = prints_nothing_found(cell.output)
+    empty = prints_nothing_found(cell.output) or NOTHING_FOUND in (cell.error or "")
     if not empty and not _MISSED.search(cell.output.rstrip().rpartition("\n")[2][-_LONG_TEXT:]):
         return None
-    texts = {
-        name: value
-        for name, value in cell.inputs.items()
-        if isinstance(value, str) and len(value) <= _SEARCHED_CHARS and not shown_whole(value)
-    }
-    constants = {node.value for node in nodes_of(cell.code) if isinstance(node, ast.Constant)}
-    wanted = [text for text in constants if isinstance(text, str) and 3 <= len(text) <= 200]
-    for text in sorted(wanted, key=len, reverse=True)[:_SEARCHED_TEXTS]:
-        for name in sorted(names_read(cell.code, texts)):
-            if part := _longest_part(text, texts[name]):
-                times, line = texts[name].count(part), _line_with(part, texts[name])
-                return NEARLY.format(text=text, name=name, part=part, times=times, line=line)
-    return NOTHING if empty else None
+    return Texts(cell.code, cell.inputs).nearest() or (NOTHING if empty else None)
+
+
+def fails_on_data(cell: CellFacts) -> str | None:
+    """An error because of how the data looks: the first line that did not match, or that has too few parts."""
+    error, texts = cell.error or "", Texts(cell.code, cell.inputs)
+    hint = None
+    if "'NoneType' object" in error:
+        hint = texts.unmatched()
+    elif "index out of range" in error:
+        hint = texts.too_short()
+    elif not re.search(r"could not convert|invalid literal|not enough values|too many values|KeyError", error):
+        return None
+    return hint or loop_variable(cell.code, cell.variables)
 
 
 def reads_a_number_with_more(cell: CellFacts) -> str | None:
@@ -151,41 +140,22 @@ def ends_with_a_value(cell: CellFacts) -> str | None:
     return VALUE_SHOWN if cell.only_value else None
 
 
-def prints_a_constant_after_a_sample(cell: CellFacts) -> str | None:
-    """`print(12)` after `print(hits[:3])`: the value was written down, not computed."""
-    if "SUBMIT" in cell.code:  # then SUBMIT itself was refused for it
-        return None
-    before = cell.history[-1].code if cell.history else ""
-    return constant_from_a_sample(cell.code, before, cell.variables_before)
-
-
 STANDARD: tuple[Rule, ...] = (
     assigns_to_an_input,
     works_on_own_data,
     repeats_a_cell,
     finds_nothing,
+    fails_on_data,
     reads_a_number_with_more,
     submits_an_unknown_name,
     ends_with_a_value,
 )
-CONSTRAINED: tuple[Rule, ...] = (*STANDARD, prints_a_constant_after_a_sample)
 
 
 def hints_for(rules: Sequence[Rule], cell: CellFacts) -> tuple[str, ...]:
     """Return the hints of all rules that apply, in order."""
     hints = (rule(cell) for rule in rules)
     return tuple(hint for hint in hints if hint is not None)
-
-
-def constant_from_a_sample(code: str, code_before: str, variables: Mapping[str, Variable]) -> str | None:
-    """Return why a constant that `code` submits or prints is doubtful, if the cell before printed only a part."""
-    if not _gives_a_constant(code):
-        return None
-    for name, shown in leading_slices(code_before):
-        size = variables[name].size if name in variables else None
-        if isinstance(size, int) and size > shown:
-            return SAMPLE.format(shown=shown, size=size, name=name)
-    return None
 
 
 def prints_nothing_found(output: str) -> bool:
@@ -196,16 +166,6 @@ def prints_nothing_found(output: str) -> bool:
 def has_more_than_a_number(output: str) -> bool:
     """Return whether an error says that a text was read as a number and has more in it."""
     return re.search(r"invalid literal for int|could not convert string to float", output) is not None
-
-
-def _gives_a_constant(code: str) -> bool:
-    names, given = constant_names(code), []
-    for node in nodes_of(code):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("SUBMIT", "print"):
-            given += [keyword.value for keyword in node.keywords] if node.func.id == "SUBMIT" else node.args
-            if node.func.id == "SUBMIT" and any(isinstance(keyword.value, ast.Constant) for keyword in node.keywords):
-                return True
-    return any(isinstance(value, ast.Name) and value.id in names for value in given)
 
 
 def _text_read_as_number(code: str) -> str:
@@ -223,25 +183,6 @@ def _text_read_as_number(code: str) -> str:
             if isinstance(inner, ast.Name | ast.Subscript):
                 return ast.unparse(inner)
     return "text"
-
-
-def _longest_part(wanted: str, text: str) -> str | None:
-    """Return the longest beginning of `wanted` that is in the text, up to where a word or number differs."""
-    low, high = 0, len(wanted)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if wanted[:middle] in text else (low, middle - 1)
-    part = wanted[:low].rstrip("0123456789")
-    if part == wanted[:low] and wanted[low : low + 1].isalpha() and not re.search(re.escape(part) + r"(?!\w)", text):
-        part = re.sub(r"[^\W\d_]+$", "", part)  # no word of the text ends here
-    part = part.rstrip()
-    return part if len(part) >= 3 and low < len(wanted) else None
-
-
-def _line_with(part: str, text: str) -> str:
-    at = text.index(part)
-    begin, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
-    return text[begin : end if end >= 0 else None][:100]
 
 
 def _is_data(node: ast.AST) -> bool:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from sandbox import Variable
 
-from ...history import REPLHistoryEntry
 from ...signatures import Field, Signature
 from ...text import shorten
-from .code_facts import constant_names, constant_targets, nodes_of, tree_of
-from .rules import CellFacts, has_more_than_a_number, prints_nothing_found
+from .code_facts import constant_names, names_computed, tree_of
+from .rules import CellFacts, prints_nothing_found
 
 _SHOWN = 6
 _DULL = ("module", "function", "type", "builtin_function_or_method")
@@ -20,11 +19,6 @@ _TYPE_NAMES = {int: ("int",), float: ("float", "int"), bool: ("bool",), str: ("s
 
 # How a value of a plain type looks where it is printed.
 _PRINTED = {int: r"-?\d+", float: r"-?\d+(\.\d+)?(e[-+]?\d+)?", str: r"[^\[{(<].{0,80}"}
-
-_LOOK = "I look in {name} for lines with "
-_OTHERWISE = "I try another way: "
-_NUMBER = "I take the number out of each line with re.search"
-_LESS = "Nothing was found, so I look for "
 
 
 def suggest_submit(signature: Signature, cell: CellFacts) -> str | None:
@@ -57,26 +51,11 @@ def summarize_variables(cell: CellFacts) -> str:
     return ", ".join(f"{variable.name} = {shorten(variable.preview, 80)}" for variable in shown)
 
 
-def opening(history: Sequence[REPLHistoryEntry], unread: Collection[str]) -> str:
-    """Return how the next reply should begin, after the last cell; empty where the model is free."""
-    last = history[-1] if history else None
-    if last is not None and not last.success and has_more_than_a_number(last.output):
-        return _NUMBER
-    if len(history) > 1 and history[-1].code == history[-2].code:
-        return _OTHERWISE
-    if last is not None and prints_nothing_found(last.output) and not unread:
-        return _LESS
-    return _LOOK.format(name=min(unread)) if unread else ""
-
-
 def without_constants(variables: Mapping[str, Variable], cells: Iterable[str]) -> dict[str, Variable]:
     """Return the variables without those whose last assignment was a constant."""
     constants: set[str] = set()
     for code in cells:
-        targets = constant_targets(code)
-        stored = [node for node in nodes_of(code) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-        constants |= {target.id for target in targets}
-        constants -= {node.id for node in stored if node not in targets}
+        constants = (constants | constant_names(code)) - names_computed(code)
     return {name: variable for name, variable in variables.items() if name not in constants}
 
 

@@ -1,27 +1,28 @@
-"""How models that run here are spoken to: briefly, held to a form, and told exactly what to do next."""
+"""How models that run here are spoken to: with a script to complete, and with the data that it failed on."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import dspy
 import pytest
 
-from rlm.budgets import FallbackTrigger
+from rlm.budgets import FallbackTrigger, Ledger
 from rlm.models.local.constraint_check import allows
-from rlm.models.local.constraints import Constraint, from_response_format
+from rlm.models.local.constraints import from_response_format
 from rlm.models.profile import ModelProfile
 from rlm.models.scripted import AsyncScriptedEngine, ScriptedEngine
 from rlm.repl.hints.code_facts import with_imports
 from rlm.repl.hints.rules import NOTHING, CellFacts, finds_nothing, repeats_a_cell, works_on_own_data
 from rlm.repl.hints.suggestions import suggest_submit
-from rlm.repl.profiles import StandardProfile, _reply_format, profile_for
+from rlm.repl.profiles import ScriptProfile, StandardProfile, profile_for
 from rlm.repl.reply import read_reply
 from rlm.results import Extracted, Submitted
 from rlm.signatures import Signature
 
 DOC = "\n".join(f"line {n}: {'ERROR disk full' if n % 7 == 0 else 'ok'}" for n in range(1, 101))
+ERRORS = 14
+OPENING = "import re\nfrom collections import Counter, defaultdict\n\nlines = doc.splitlines()\n"
 COUNT = "I count.\n```python\nn = doc.count('ERROR')\nprint(n)\n```"
 LOOK = "I look.\n```python\nprint(doc[:20], doc[-20:])\n```"
 
@@ -62,105 +63,122 @@ def form_of(request):
     return from_response_format(request.config.response_format)
 
 
+def script(code):
+    """The reply of a model that completes the script of a task over DOC."""
+    return f"```python\n{OPENING}{code}\n```"
+
+
 def test_other_models_are_spoken_to_at_length():
     assert type(profile_for(constrains=False)) is StandardProfile
-    assert StandardProfile().reply_settings([], frozenset({"doc"}), "SUBMIT(answer=1)") == {}
+    assert StandardProfile().reply_settings([]) == {}
 
 
-async def test_the_prompt_is_less_than_half_of_the_usual_one(make):
-    _, requests, _ = await outcome(make, COUNT, "Done.\n```python\nSUBMIT(answer=n)\n```")
-    usual = make([COUNT, "SUBMIT(answer=n)"])
-    await usual.run(doc=DOC)
-    sizes = [len(one.system) + len(one.messages[0].text) for one in (requests[0], usual.asked()[0])]
-    assert sizes[0] < sizes[1] / 2
-    assert "llm_query" in requests[0].system
-
-
-async def test_a_conversation_only_grows(make):
-    _, requests, _ = await outcome(make, COUNT, "Done.\n```python\nSUBMIT(answer=n)\n```")
-    first, second = ([(one.role, one.text) for one in request.messages] for request in requests)
-    assert second[: len(first)] == first
-    assert requests[0].system == requests[1].system
-
-
-def test_replies_are_held_to_a_thought_and_one_block():
-    form = from_response_format(_reply_format("", None)["response_format"]["json_schema"])
-    assert isinstance(form, Constraint)
-    assert allows(form, "I submit it.\n```python\nSUBMIT(answer=n)\n```")
-    assert allows(form, "```python\nSUBMIT(answer=n) ```")
-    assert not allows(form, "I submit it. It is 99.\n```python\nSUBMIT(answer=n)\n```")
-    assert not allows(form, "answer = 99\n```python\nSUBMIT(answer=answer)\n```")
-    assert not allows(form, "The answer is SUBMIT(answer=99).")
-    assert not allows(form, "It is 99.\n```python\nSUBMIT(answer=n)\n```\nOutput: 99")
-
-
-async def test_a_reply_begins_with_the_input_until_that_was_read(make):
-    _, requests, _ = await outcome(make, COUNT, "Done.\n```python\nSUBMIT(answer=n)\n```")
-    first, second = map(form_of, requests[:2])
-    assert allows(first, "I look in doc for lines with ERROR.\n```python\nprint(1)\n```")
-    assert not allows(first, "The budget is 100.\n```python\nprint(100)\n```")
-    assert not allows(second, "I look in doc for lines with ERROR.\n```python\nprint(1)\n```")
-
-
-async def test_a_value_that_could_be_the_answer_takes_one_word_to_submit(make):
-    yes = "Is that the answer? Yes.\n```python\nSUBMIT(answer=n)\n```"
-    result, requests, _ = await outcome(make, COUNT, yes)
+async def test_the_prompt_is_a_script_that_shows_the_data_and_the_task(make):
+    result, requests, _ = await outcome(make, script("answer = sum('ERROR' in line for line in lines)"))
+    shown = requests[0].messages[-1].text
     assert isinstance(result, Submitted)
-    form = form_of(requests[1])
-    assert allows(form, yes)
-    assert allows(form, "Is that the answer? No, I count lines.\n```python\nprint(len(doc.splitlines()))\n```")
-    assert not allows(form, "Is that the answer? Yes.\n```python\nSUBMIT(answer=99)\n```")
+    assert result.outputs.answer == ERRORS
+    assert len(requests) == 1
+    assert "#      14 x  line 7: ERROR disk full" in shown
+    assert "# Set `answer` (int)." in shown
+    assert shown.endswith(f"{OPENING}```\n")
 
 
-async def test_a_model_that_is_stuck_is_given_another_temperature(make):
-    _, requests, _ = await outcome(
-        make, LOOK, LOOK, "Done.\n```python\nSUBMIT(answer=14)\n```", trigger=FallbackTrigger(max_iterations=5)
-    )
-    assert [one.config.temperature or 0 for one in requests][:2] == [0, 0]
-    assert requests[2].config.temperature > 0.5
-    assert allows(form_of(requests[2]), "I try another way: peek.\n```python\nprint(doc[:9])\n```")
+async def test_the_reply_is_begun_and_sets_the_output(make):
+    _, requests, _ = await outcome(make, script("answer = len(lines)"))
+    form = form_of(requests[0])
+    assert allows(form, script("answer = len(lines)"))
+    assert allows(form, script("hits = [1]\nanswer = len(hits)\nprint(answer)"))
+    assert not allows(form, script("print(len(lines))"))
+    assert not allows(form, "```python\nanswer = 5\n```")
+    assert not allows(form, "The answer is 5.")
 
 
-async def test_the_last_reply_is_told_to_submit(make):
-    _, requests, _ = await outcome(
-        make, COUNT, "Done.\n```python\nSUBMIT(answer=n)\n```", trigger=FallbackTrigger(max_iterations=2)
-    )
-    assert requests[1].messages[-1].text.endswith("This is your last reply: call SUBMIT now.")
+async def test_an_empty_answer_is_refused_once_with_what_is_nearly_there(make):
+    nothing = script("answer = sum('error' in line for line in lines)")
+    result, requests, _ = await outcome(make, nothing, script("answer = sum('ERROR' in line for line in lines)"))
+    told = requests[1].messages[-1].text
+    assert "answer is 0: nothing was found" in told
+    assert "'error' is not in doc, but 'ERROR' is, 14 times, as in 'line 7: ERROR disk full'" in told
+    assert result.outputs.answer == ERRORS
+    same, requests, _ = await outcome(make, nothing, nothing)
+    assert same.outputs.answer == 0
+    assert len(requests) == 2
 
 
-async def test_an_answer_that_was_printed_is_read_off_in_the_conversation(make):
-    result, requests, _ = await outcome(make, COUNT, '{"answer": 14}', trigger=FallbackTrigger(max_iterations=1))
-    assert isinstance(result, Extracted)
-    assert result.outputs.answer == 14
-    assert result.confidence > 0.75
-    said = [one.text for one in requests[1].messages]
-    assert said[0] == requests[0].messages[0].text
-    assert said[-1].startswith("Output:\n14")
-    assert 'Give the answer as JSON: {"answer": ...}' in said[-1]
+async def test_an_answer_that_was_written_down_is_refused_once(make):
+    result, requests, _ = await outcome(make, script("answer = 14"), script("answer = len(lines) // 7"))
+    assert "`answer` is written down in the code" in requests[1].messages[-1].text
+    assert result.outputs.answer == ERRORS
+    counted = script("answer = 0\nfor line in lines:\n    if 'ERROR' in line:\n        answer += 1")
+    _, requests, _ = await outcome(make, counted)
+    assert len(requests) == 1
 
 
-async def test_what_was_read_off_and_never_printed_is_not_trusted(make):
-    result, _, _ = await outcome(make, COUNT, '{"answer": 99}', trigger=FallbackTrigger(max_iterations=1))
+async def test_a_model_reads_its_last_script_only_and_corrects_it_at_another_temperature(make):
+    replies = [script("answer = missing_one"), script("answer = missing_two"), script("answer = len(lines)")]
+    _, requests, _ = await outcome(make, *replies)
+    said = [one.text for one in requests[2].messages]
+    assert not any("missing_one" in text for text in said)
+    assert ["missing_two" in text for text in said] == [False, True, True]
+    assert [(one.config.temperature or 0) > 0.5 for one in requests] == [False, True, True]
+    assert requests[0].messages[0].text == requests[2].messages[0].text
+
+
+async def test_the_first_line_that_did_not_match_is_shown(make):
+    code = "answer = sum(int(re.search(r'line (\\d+): ERROR', line).group(1)) for line in lines)"
+    _, requests, _ = await outcome(make, script(code), script("answer = 1 + len(lines)"))
+    assert "The first line that 'line (\\\\d+): ERROR' does not match is 'line 1: ok'" in requests[1].messages[-1].text
+
+
+async def test_an_answer_that_no_code_gave_is_not_trusted(make):
+    broken = script("answer = missing")
+    result, *_ = await outcome(make, broken, '{"answer": 99}', trigger=FallbackTrigger(max_iterations=1))
     assert isinstance(result, Extracted)
     assert result.confidence <= 0.5
 
 
-async def test_numbers_that_were_made_up_are_noted_though_they_were_printed(make):
-    made_up = "It is.\n```python\nanswer = 300\nprint(answer)\n```"
-    result, requests, _ = await outcome(make, made_up, '{"answer": 300}', trigger=FallbackTrigger(max_iterations=1))
-    assert isinstance(result, Extracted)
-    assert "No code has read" in result.extraction_notes
-    told = requests[1].messages[-1].text
-    assert "data that you wrote into it yourself" in told
-    assert "SUBMIT(answer=answer)" not in told
-
-
 async def test_the_tiers_of_a_run_are_told(make):
-    result, _, events = await outcome(make, COUNT, "Done.\n```python\nSUBMIT(answer=n)\n```")
+    result, _, events = await outcome(make, script("answer = missing"), script("answer = len(lines)"))
     assert isinstance(result, Submitted)
     told = [event.data["by_signature"] for event in events if event.kind == "tiers"]
     assert told[0]["the next step"]["tier3_success"] == 2
     assert json.dumps(told[0])
+
+
+def begun(doc, **inputs):
+    """What a model reads of a task over a text."""
+    signature = Signature.of(f"{', '.join(['doc: str', *(f'{name}: str' for name in inputs)])} -> answer: int")
+    budget = Ledger(FallbackTrigger()).remaining(0)
+    conversation = ScriptProfile().begin(signature, {"doc": doc, **inputs}, {}, "", budget, None, (), {})
+    return conversation.turns[0].text
+
+
+def test_lines_with_words_of_the_question_are_shown_however_they_are_spelled():
+    doc = "\n".join(["12:00 gate opened by guard number five"] * 900 + ["12:01 Failed password for root"] * 3)
+    shown = begun(doc, question="How often did a password fail?")
+    assert "#       3 x  12:01 Failed password for root" in shown.partition("words of the task")[2]
+    assert shown.index("# Task: How often did a password fail?") > shown.index("Failed password for root")
+
+
+def test_words_of_a_line_are_numbered_and_places_with_few_values_listed():
+    doc = "\n".join(f"{n % 60:02d}:01 {'WARN' if n % 5 == 0 else 'INFO'} disk{n} is {n} full" for n in range(1, 300))
+    shown = begun(doc)
+    assert "[0] '01:01' [1] 'INFO' [2] 'disk1'" in shown
+    assert "line.split()[1] is one of 'INFO', 'WARN'" in shown
+
+
+@pytest.mark.parametrize(
+    ("doc", "first"),
+    [
+        ("city,people\nRome,5\nOslo,7\nLima,9\n" * 20, "rows = list(csv.DictReader(doc.splitlines()))"),
+        ("\n".join(json.dumps({"a": n, "b": "x"}) for n in range(50)), "records = [json.loads(line) for line in doc"),
+        (json.dumps({"items": list(range(200))}), "data = json.loads(doc)"),
+    ],
+    ids=["csv", "json lines", "json"],
+)
+def test_a_script_begins_with_the_input_taken_apart(doc, first):
+    assert first in begun(doc).rpartition("# Set")[2]
 
 
 # -- the parts
@@ -186,58 +204,6 @@ def test_an_expression_that_was_printed_can_be_submitted():
     assert suggest_submit(text, cell("print(best[0])", "user-7\n")) == "SUBMIT(answer=best[0])"
     assert suggest_submit(number, cell("print(best[0])", "user-7\n")) is None
     assert suggest_submit(number, cell("print(f'total: {n}')", "total: 7\n")) is None
-
-
-async def test_a_variable_that_was_set_in_words_only_is_said_to_be_missing(make):
-    _, requests, _ = await outcome(
-        make, "It is.\n```python\nprint(doc[:9])\nSUBMIT(answer=total)\n```", "So.\n```python\nSUBMIT(answer=14)\n```"
-    )
-    assert "No variable is called `total`" in requests[1].messages[-1].text
-
-
-async def test_text_around_a_number_is_told_how_to_take_the_number_out(make):
-    read = "It is.\n```python\nlines = doc.splitlines()\nint(lines[0].split()[-1])\n```"
-    _, requests, _ = await outcome(make, read, "So.\n```python\nSUBMIT(answer=14)\n```")
-    assert r"Take it out: int(re.search(r'\d+', lines[0]).group())" in requests[1].messages[-1].text
-    assert allows(
-        form_of(requests[1]), "I take the number out of each line with re.search first.\n```python\nn = 1\n```"
-    )
-    assert not allows(form_of(requests[1]), "I sum.\n```python\nn = 1\n```")
-
-
-async def test_a_value_picked_from_a_sample_is_refused_once(make):
-    look = "I look.\n```python\nlines = doc.splitlines()\nprint(len(lines), lines[:2])\n```"
-    pick = "It is.\n```python\nbest = 7\nSUBMIT(answer=best)\n```"
-    result, requests, _ = await outcome(make, look, pick, pick)
-    assert "Only 2 of the 100 in `lines` were shown" in requests[2].messages[-1].text
-    assert isinstance(result, Submitted)
-    show = "It is.\n```python\nbest = 7\nprint(best)\n```"
-    _, requests, _ = await outcome(make, look, show, pick)
-    assert "Only 2 of the 100 in `lines` were shown" in requests[2].messages[-1].text
-    assert "SUBMIT(answer=best)" not in requests[2].messages[-1].text
-    computed, requests, _ = await outcome(make, look, "So.\n```python\nSUBMIT(answer=len(lines))\n```")
-    assert computed.outputs.answer == 100
-    assert len(requests) == 2
-
-
-async def test_after_each_cell_the_model_is_reminded_of_what_is_wanted(make):
-    options = {"signature": "doc: str, question: str -> answer: int"}
-    asking = make([], **options)
-    asking.main = model = Held(LOOK, COUNT, "So.\n```python\nSUBMIT(answer=n)\n```")
-    asking.driver = replace(asking.driver, main_model=model)
-    await asking.run(doc=DOC, question="How many lines are errors?")
-    told = [request.messages[-1].text for request in model.script.requests]
-    assert ["Wanted: How many lines are errors?" in text for text in told] == [False, True, True]
-
-
-async def test_a_value_that_the_model_wrote_down_is_no_evidence(make):
-    cells = [LOOK, "I see.\n```python\nanswer = 77\n```", '{"answer": 77}']
-    said, *_ = await outcome(make, *cells, trigger=FallbackTrigger(max_iterations=2))
-    assert isinstance(said, Extracted)
-    assert said.confidence == 0.5
-    cells = [LOOK, "I count.\n```python\nanswer = 77\nanswer = doc.count('ERROR')\n```", '{"answer": 14}']
-    found, *_ = await outcome(make, *cells, trigger=FallbackTrigger(max_iterations=2))
-    assert found.confidence == 0.8
 
 
 def test_the_same_error_in_another_cell_is_the_same():
@@ -271,7 +237,7 @@ def test_code_that_goes_on_after_finding_nothing_is_told_the_same(output):
     doc = "filler line\n" * 20 + "The budget of the north team is 471 coins.\n"
     code = "print(re.search(r'budget of the north team: (\\d+)', doc).group(1))"
     told = finds_nothing(cell(code, output, inputs={"doc": doc}))
-    assert "'budget of the north team' is, 1 times, as in 'The budget of the north team is 471 coins.'" in told
+    assert "Its beginning 'budget of the north team' does, as in 'The budget of the north team is 471 coins.'" in told
     assert finds_nothing(cell("print(doc.missing())", output, inputs={"doc": doc})) is None
 
 
