@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -57,12 +57,34 @@ def make_run(
 
 
 def _make_loop(task: Task, observe: Observer, past: RecordedRun | None, make: Make) -> Loop:
-    models = task.models
     answered = {"main": len(past.iterations), "sub": past.usage.llm_calls} if past is not None else {}
     if past is not None and (task.plans is not None or task.agreement is not None):  # iterations are in child runs
         answered = {role: past.answered.get(f"scripted/{role}", 0) for role in ("main", "sub", "extraction")}
+    config = _config(task, observe, make, answered)
+    new_loop: Callable[..., Loop] = RunLoop
+    if task.plans is not None:
+        from .plans.runner import PlanLoop
+
+        others = {name: make(spec, "main") for name, spec in task.plans.models.items()}
+        new_loop = partial(PlanLoop, settings=replace(task.plans.ready(task.path), models=others))
+    if task.agreement is None:
+        return new_loop(config, task.inputs, past=past)
+    from .agreement.loop import AgreementLoop
+
+    return AgreementLoop(config, task.inputs, task.agreement, past=past, make=new_loop)
+
+
+def task_config(task: Task, *, answered: Mapping[str, int] | None = None) -> RunConfig:
+    """Return the configuration of the runs of a task. `answered` has how many replies scripts gave before, by role."""
+    if task.plans is not None or task.agreement is not None:
+        raise ValueError("a session has no plans: each run would need a kernel of its own; leave out plans and agree")
+    return _config(task, ignore, make_model, answered or {})
+
+
+def _config(task: Task, observe: Observer, make: Make, answered: Mapping[str, int]) -> RunConfig:
+    models = task.models
     extraction = make(models.extraction, "extraction", answered.get("extraction", 0))
-    config = RunConfig(
+    return RunConfig(
         task.signature,
         make(models.main, "main", answered.get("main", 0)),
         make(models.sub, "sub", answered.get("sub", 0)),
@@ -82,17 +104,6 @@ def _make_loop(task: Task, observe: Observer, past: RecordedRun | None, make: Ma
         map=task.map,
         guidance=task.guidance,
     )
-    new_loop: Callable[..., Loop] = RunLoop
-    if task.plans is not None:
-        from .plans.runner import PlanLoop
-
-        others = {name: make(spec, "main") for name, spec in task.plans.models.items()}
-        new_loop = partial(PlanLoop, settings=replace(task.plans.ready(task.path), models=others))
-    if task.agreement is None:
-        return new_loop(config, task.inputs, past=past)
-    from .agreement.loop import AgreementLoop
-
-    return AgreementLoop(config, task.inputs, task.agreement, past=past, make=new_loop)
 
 
 def _adapter(task: Task, extraction: Any, make: Make) -> Any:

@@ -261,6 +261,12 @@ class Chat:
         """Why the session would not survive its process, if it would not."""
         return self._journal.problem
 
+    def export(self, form: str) -> tuple[str, list[str]]:
+        """Return the session as a notebook (`ipynb`), as `json` or as text to read (`md`), and notes about it."""
+        from .export import export
+
+        return export(self._journal, form)
+
     # Lifetime ----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -521,7 +527,7 @@ class _Question:
         codes = [entry.code for entry in loop.history]
         chat._kernel.read |= frozenset(name for code in codes for name in names_read(code, chat._inputs))
         earlier = before[-1].variables if before else {}
-        hidden = chat._kernel._inputs.keys() | chat._inputs.keys()
+        hidden = chat._kernel._wanted.keys() | chat._inputs.keys()
         variables = {
             name: about
             for name, variable in chat._kernel.variables.items()
@@ -614,6 +620,8 @@ def reopen_chat(
                 f"session {chat.id} was opened for {about['signature']['text']!r}, not for "
                 f"{_signature_info(chat.signature)['text']!r}"
             )
+        if about.get("closed"):
+            journal.update_about(closed=False)
         chat._inputs = chat._recorded_inputs()
         codes = [cell.code for cell in chat.cells]
         chat._kernel.read = frozenset(name for code in codes for name in names_read(code, chat._inputs))

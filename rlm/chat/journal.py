@@ -310,6 +310,64 @@ class Journal:
             raise
 
 
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
+    """A session on disk, for lists."""
+
+    id: str
+    title: str
+    task: str
+    """The task file; empty for a session that Python code has opened."""
+
+    created: float
+    updated: float
+    """When its last question began or ended."""
+
+    questions: int
+    ending: str | None
+    """How the last question ended; `unfinished` where its process was killed or interrupted; None before the first."""
+
+    bytes: int
+    in_use: bool
+    closed: bool
+    path: Path
+
+
+def list_sessions(root: Path | str | None = None) -> tuple[list[SessionSummary], list[str]]:
+    """Return the sessions on this machine, the latest first, and what could not be read."""
+    found: list[SessionSummary] = []
+    problems: list[str] = []
+    for path in sorted(sessions_folder(root).glob(f"*{SUFFIX}")):
+        try:
+            with contextlib.closing(Journal.open(path, read_only=True)) as journal:
+                found.append(_summary(path, journal))
+        except (SessionError, sqlite3.Error, ValueError, KeyError) as error:
+            problems.append(str(error))
+    return sorted(found, key=lambda one: one.updated, reverse=True), problems
+
+
+def _summary(path: Path, journal: Journal) -> SessionSummary:
+    about, questions, used = journal.about, journal.questions(), in_use(path)
+    last = questions[-1] if questions else None
+    ending = None if last is None else last.ending
+    if last is not None and ending in (None, "interrupted"):
+        ending = "running" if used and ending is None else "unfinished"
+    asked = next(iter(questions[0].asked.values()), "") if questions else ""
+    return SessionSummary(
+        id=about["id"],
+        title=about.get("title") or asked,
+        task=str((about.get("task") or {}).get("path") or ""),
+        created=about["created"],
+        updated=about["created"] if last is None else last.ended or last.started,
+        questions=len(questions),
+        ending=ending,
+        bytes=journal.size(),
+        in_use=used,
+        closed=bool(about.get("closed")),
+        path=path,
+    )
+
+
 def delete_journal(path: Path) -> None:
     """Delete the journal of a session. Raise `SessionInUse` where a process has it open."""
     with contextlib.closing(Journal(path, _connected(":memory:"), _locked(path))):

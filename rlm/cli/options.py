@@ -81,15 +81,9 @@ def change_options(function: F) -> F:
     return function
 
 
-def task_options(function: F) -> F:
-    """Add the task file, and the options that replace parts of it."""
-    function = change_options(function)
-    function = click.option(
-        "--mode",
-        type=click.Choice(MODES),
-        help="How the inputs are read: by code (repl), whole (direct), item by item (map), or as is decided (auto).",
-    )(function)
-    function = click.option(
+def input_option(function: F) -> F:
+    """Add the option for inputs."""
+    return click.option(
         "-i",
         "--input",
         "inputs",
@@ -98,6 +92,17 @@ def task_options(function: F) -> F:
         callback=_inputs,
         help="An input: text (or JSON, where the signature asks for it), @FILE, or @- for standard input. Repeatable.",
     )(function)
+
+
+def task_options(function: F) -> F:
+    """Add the task file, and the options that replace parts of it."""
+    function = change_options(function)
+    function = click.option(
+        "--mode",
+        type=click.Choice(MODES),
+        help="How the inputs are read: by code (repl), whole (direct), item by item (map), or as is decided (auto).",
+    )(function)
+    function = input_option(function)
     return click.argument(
         "task_file",
         nargs=-1,

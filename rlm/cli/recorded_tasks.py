@@ -114,6 +114,10 @@ def recorded_task(run: RunRecord, options: Mapping[str, Any]) -> Task:
 def _checked(run: RunRecord) -> RunRecord:
     if run.parent is not None and _plan(run) is None:
         raise click.UsageError(f"run {run.id} is part of run {run.parent}; use that one")
+    if (session := _source(run).get("session")) is not None:
+        raise click.UsageError(
+            f"run {run.id} is a question of session {session}; `rlm sessions resume {session}` opens that"
+        )
     if not _source(run).get("text"):
         raise click.UsageError(
             f"run {run.id} was started from Python, not from a task file; in Python, "

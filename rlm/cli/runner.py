@@ -25,7 +25,7 @@ from ..events import Observer, ignore
 from .exit_codes import EnvironmentProblem
 
 T = TypeVar("T")
-_FLUSH_S = 10.0
+FLUSH_S = 10.0
 # Causes of a failure that no other answer of the model would have avoided.
 _ENVIRONMENT = {
     *("model:key", "model:billing", "model:model", "model:transport"),
@@ -59,7 +59,7 @@ def run_and_show(task: Task, output: Any, options: Mapping[str, Any], past: Reco
         return exit_codes.INTERRUPTED
     if advice := _retry_advice(result) or (None if task.models.scripted else _budget_advice(result)):
         click.echo(advice, err=True)
-    return _exit_code(result, options["strict"])
+    return exit_code(result, options["strict"])
 
 
 async def until_interrupted(work: Awaitable[T], cancel: Callable[[], None]) -> tuple[T, bool]:
@@ -85,12 +85,12 @@ def _run(task: Task, view: View, past: RecordedRun | None) -> tuple[ExecutionRes
     writer, spans = default_observer(), telemetry()
     view.start(task)
     try:
-        run = make_run(task, observe=fan_out(writer, _guarded(view), spans, _cost_observer(task, view)), past=past)
+        run = make_run(task, observe=fan_out(writer, guarded(view), spans, _cost_observer(task, view)), past=past)
         return asyncio.run(until_interrupted(run, run.cancel))
     finally:
         view.stop()
         if isinstance(writer, TraceWriter):
-            writer.flush(_FLUSH_S)
+            writer.flush(FLUSH_S)
 
 
 @contextlib.contextmanager
@@ -123,7 +123,7 @@ def _cost_observer(task: Task, view: View) -> Observer:
     return observe if limited else ignore
 
 
-def _guarded(view: View) -> Callable[[Event], None]:
+def guarded(view: View) -> Callable[[Event], None]:
     """Return the view's `observe`; if it raises, the run continues without the view."""
     failed = False
 
@@ -144,7 +144,8 @@ def _guarded(view: View) -> Callable[[Event], None]:
     return observe
 
 
-def _exit_code(result: ExecutionResult[Any], strict: bool) -> int:
+def exit_code(result: ExecutionResult[Any], strict: bool) -> int:
+    """Return the exit code of a result; with `strict`, an extracted answer is none."""
     from ..results import Extracted, Failed
 
     if isinstance(result, Failed) and str(result.cause) in _ENVIRONMENT:

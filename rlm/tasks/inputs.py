@@ -36,6 +36,9 @@ class InputReader:
     read_stdin: Callable[[], str] | None
     """None: standard input is not read, and inputs from it are not checked."""
 
+    partial: bool = False
+    """Whether inputs may be missing."""
+
     problems: list[TaskProblem] = field(default_factory=list)
     warnings: list[TaskProblem] = field(default_factory=list)
     _values: dict[str, Any] = field(default_factory=dict)
@@ -56,8 +59,12 @@ class InputReader:
         self._unread |= broken - set(options)
         if self.signature is None:
             return {}
+        signature = self.signature
+        if self.partial:
+            given = tuple(field for field in signature.inputs if field.name in self._values)
+            signature = Signature(signature.name, signature.instructions, given, signature.outputs)
         try:
-            inputs = self.signature.check_inputs(self._values)
+            inputs = signature.check_inputs(self._values)
         except InvalidInputs as error:
             for problem in error.problems:
                 self._report(problem.path.split("/")[1:], problem.expected, problem.got)

@@ -70,11 +70,12 @@ def load(
     *,
     read_stdin: Callable[[], str] | None = standard_input,
     recorded: Recorded | None = None,
+    partial: bool = False,
 ) -> Task:
     """Return the task in a file, or raise `TaskError` with every problem.
 
     With `read_stdin=None`, inputs from standard input are left out of the task instead of being read. With `recorded`,
-    neither the file nor its inputs are read: the recorded ones are used.
+    neither the file nor its inputs are read: the recorded ones are used. With `partial`, inputs may be missing.
     """
     overrides = overrides or Overrides()
     if recorded is not None:
@@ -82,7 +83,7 @@ def load(
         mode = overrides.mode or recorded.mode
         agree = overrides.agree if overrides.agree is not None else recorded.agree
         overrides = dataclasses.replace(overrides, models=models, budget=budget, mode=mode, agree=agree)
-    loader = _Loader(Path(path), overrides, read_stdin, recorded)
+    loader = _Loader(Path(path), overrides, read_stdin, recorded, partial)
     task = loader.load()
     if task is None or loader.problems:
         raise TaskError(loader.problems)
@@ -98,8 +99,10 @@ class _Loader:
         overrides: Overrides,
         read_stdin: Callable[[], str] | None,
         recorded: Recorded | None,
+        partial: bool,
     ) -> None:
         self.path, self.overrides, self.read_stdin, self.recorded = path, overrides, read_stdin, recorded
+        self.partial = partial
         self.document: Document = read(path) if recorded is None else Document(str(path), recorded.text)
         self.folder = path.absolute().parent
         self.problems: list[TaskProblem] = list(self.document.problems)
@@ -231,7 +234,7 @@ class _Loader:
     def _inputs(self, file: TaskFile, signature: Signature | None, broken: set[str]) -> dict[str, Any]:
         if self.recorded is not None and self.recorded.inputs is not None:
             return dict(self.recorded.inputs)
-        reader = InputReader(signature, self.folder, self.document, self.read_stdin)
+        reader = InputReader(signature, self.folder, self.document, self.read_stdin, self.partial)
         inputs = reader.read(file.inputs, self.overrides.inputs, broken)
         self.problems += reader.problems
         self.warnings += reader.warnings

@@ -39,8 +39,8 @@ from .state import Iteration, RunState
 class View:
     """The view of a run. This one shows nothing."""
 
-    def start(self, task: Task) -> None:
-        """Show the task; called before the run."""
+    def start(self, task: Task, *, announce: bool = True) -> None:
+        """Show the task, unless it was announced before; called before the run."""
 
     def observe(self, event: Event) -> None:
         """Show an event; called from any thread."""
@@ -59,9 +59,11 @@ class LineView(View):
     def __init__(self, stream: TextIO, state: RunState | None = None) -> None:
         self.stream, self.state = stream, state or RunState()
 
-    def start(self, task: Task) -> None:
+    def start(self, task: Task, *, announce: bool = True) -> None:
         """Write what is about to run."""
         self.state.limits = task.trigger
+        if not announce:
+            return
         self._write(f"task    {signature_text(task)}", f"inputs  {inputs_text(task)}", f"model   {models_text(task)}")
         notice = script_notice(task)
         if notice:

@@ -74,10 +74,11 @@ class LiveView(View):
         self._over = threading.Event()
         self._painter = threading.Thread(target=self._paint, daemon=True, name="rlm-live")
 
-    def start(self, task: Task) -> None:
+    def start(self, task: Task, *, announce: bool = True) -> None:
         """Print what is about to run, and begin to draw."""
         self.state.limits = task.trigger
-        self.console.print(header(task))
+        if announce:
+            self.console.print(header(task))
         self._live.start()
         self._painter.start()
 

@@ -10,7 +10,7 @@ import ast
 import base64
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -37,42 +37,52 @@ _STAND_INS = (
 
 def notebook(run: RunRecord) -> tuple[str, list[str]]:
     """Return the notebook as JSON text, and notes on the inputs that are not in it."""
-    source, notes = _inputs_source(run)
+    source, notes = inputs_source(_inputs(run))
+    calls = [(call.name, call.arguments, call.answer, call.error) for call in run.calls if call.ended]
     cells = [
-        _markdown(_title(run, notes)),
-        _code(source, hidden=True),
-        _code(_functions_source(run), hidden=True),
+        markdown_cell(_title(run, notes)),
+        code_cell(source, hidden=True),
+        code_cell(functions_source(calls), hidden=True),
     ]
     for count, iteration in enumerate(run.iterations, 1):
-        reasoning = f"### Iteration {iteration.number}\n\n{_harmless(iteration.reasoning or '')}".rstrip()
-        cells.append(_markdown(reasoning))
+        reasoning = f"### Iteration {iteration.number}\n\n{harmless(iteration.reasoning or '')}".rstrip()
+        cells.append(markdown_cell(reasoning))
         if iteration.code:
             tags = ["raises-exception"] if iteration.error else []
-            cells.append(_code(iteration.code, _outputs(iteration), count=count, tags=tags))
-    cells.append(_markdown(_end(run)))
-    for number, cell in enumerate(cells):
-        cell["id"] = f"cell-{number}"
+            cells.append(code_cell(iteration.code, _outputs(iteration), count=count, tags=tags))
+    cells.append(markdown_cell(_end(run)))
+    return notebook_text(cells, {"run": run.id}), notes
+
+
+def notebook_text(cells: Sequence[dict[str, Any]], about: Mapping[str, Any]) -> str:
+    """Return a notebook of these cells as JSON. `about` is what rlm notes in its metadata."""
     document = {
         "nbformat": 4,
         "nbformat_minor": 5,
         "metadata": {
             "kernelspec": {"name": "rlm-sandbox", "display_name": "Python (rlm sandbox)", "language": "python"},
             "language_info": {"name": "python"},
-            "rlm": {"run": run.id},
+            "rlm": dict(about),
         },
-        "cells": cells,
+        "cells": [{**cell, "id": f"cell-{number}"} for number, cell in enumerate(cells)],
     }
-    return json.dumps(document, indent=1) + "\n", notes
+    return json.dumps(document, indent=1) + "\n"
 
 
-def _inputs_source(run: RunRecord) -> tuple[str, list[str]]:
-    """Return code that defines the inputs: short ones as literals, longer ones compressed; and notes."""
-    lines, notes = ["# The inputs of the run.", "import base64", "import json", "import zlib", ""], []
+def _inputs(run: RunRecord) -> Iterator[tuple[str, Any]]:
     for name, stored in (run.beginning.get("inputs") or {}).items():
         try:
-            value = restore_input(name, stored, run.file.blob)
+            yield name, restore_input(name, stored, run.file.blob)
         except InputNotRecorded as error:
-            notes.append(f"{error}: the notebook has None in its place.")
+            yield name, error
+
+
+def inputs_source(inputs: Iterable[tuple[str, Any]]) -> tuple[str, list[str]]:
+    """Return code that defines inputs: short ones as literals, longer ones compressed; and notes."""
+    lines, notes = ["# The inputs.", "import base64", "import json", "import zlib", ""], []
+    for name, value in inputs:
+        if isinstance(value, InputNotRecorded):
+            notes.append(f"{value}: the notebook has None in its place.")
             lines.append(f"{name} = None  # not in the trace")
             continue
         literal = None if isinstance(value, str | bytes) and len(value) > _LITERAL_CHARS else repr(value)
@@ -108,16 +118,19 @@ def _packed(value: Any) -> str:
     return base64.b64encode(zlib.compress(data, 9)).decode()
 
 
-def _functions_source(run: RunRecord) -> str:
-    """Return code that defines the functions of the host, which return their recorded answers."""
+def functions_source(calls: Iterable[tuple[str, Any, str | None, Any]]) -> str:
+    """Return code that defines the functions of the host, which return their recorded answers.
+
+    Each call has its name, arguments, answer as JSON, and error.
+    """
     answers: dict[str, list[Any]] = {}
-    for call in run.calls:
-        if call.ended:
-            key = json.dumps([call.name, call.arguments])
-            answer = json.loads(call.answer) if call.answer else None
-            answers.setdefault(key, []).append([answer, call.error])
+    called: set[str] = set()
+    for name, arguments, answer, error in calls:
+        key = json.dumps([name, arguments])
+        answers.setdefault(key, []).append([json.loads(answer) if answer else None, error])
+        called.add(name)
     packed = base64.b64encode(zlib.compress(json.dumps(answers).encode(), 9)).decode()
-    names = sorted({*_STAND_INS, *(call.name for call in run.calls)})
+    names = sorted({*_STAND_INS, *called})
     helpers = _helpers_source()
     template = files(__package__).joinpath("stand_ins.py.txt").read_text(encoding="utf-8")
     stand_ins = "\n".join(f'{name} = stand_in("{name}")' for name in names if name.isidentifier())
@@ -155,12 +168,12 @@ def _outputs(iteration: IterationRecord) -> list[dict[str, Any]]:
 
 def _title(run: RunRecord, notes: list[str]) -> str:
     signature = run.beginning.get("signature") or {}
-    lines = [f"# Run {run.id}", "", f"{_harmless(run.task or run.name)}: **{run.ending}**"]
+    lines = [f"# Run {run.id}", "", f"{harmless(run.task or run.name)}: **{run.ending}**"]
     if isinstance(signature, dict) and signature.get("instructions"):
-        lines += ["", "> " + _harmless(str(run.resolve(signature["instructions"]))).replace("\n", "\n> ")]
+        lines += ["", "> " + harmless(str(run.resolve(signature["instructions"]))).replace("\n", "\n> ")]
     lines += ["", "The outputs are those of the recorded run. To execute it again, start at the top: calls to the host"]
     lines += ["get their recorded answers, and `SUBMIT` only prints that it was called."]
-    return "\n".join([*lines, *(f"\nNote: {_harmless(note)}" for note in notes)])
+    return "\n".join([*lines, *(f"\nNote: {harmless(note)}" for note in notes)])
 
 
 def _end(run: RunRecord) -> str:
@@ -168,16 +181,17 @@ def _end(run: RunRecord) -> str:
     if result is None:
         return f"### {run.ending}\n\nThe record ends here."
     shown = json.dumps(result.get("outputs", result.get("partial_outputs")), ensure_ascii=False, indent=1)
-    reason = f"{_harmless(run.reason)}\n\n" if run.reason else ""
+    reason = f"{harmless(run.reason)}\n\n" if run.reason else ""
     marks = fence(shown)
     return encodable(f"### {run.ending.capitalize()}\n\n{reason}{marks}json\n{shown}\n{marks}")
 
 
-def _markdown(text: str) -> dict[str, Any]:
+def markdown_cell(text: str) -> dict[str, Any]:
+    """Return a cell of text."""
     return {"cell_type": "markdown", "metadata": {}, "source": encodable(text)}
 
 
-def _code(
+def code_cell(
     source: str,
     outputs: list[dict[str, Any]] | None = None,
     *,
@@ -193,6 +207,6 @@ def _code(
     return {**cell, "outputs": outputs or [], "source": encodable(source)}
 
 
-def _harmless(text: str) -> str:
+def harmless(text: str) -> str:
     """Return text of a model as markdown without HTML, images or links."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace("](", "]\\(").replace("![", "!\\[")
