@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 QUIET := --quiet --disable-pip-version-check
 
-.PHONY: help run test test-fast check docs release-check format bench bench-models clean
+.PHONY: help run test test-fast check docs release-check screenshots format bench bench-models clean
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,9 @@ docs: $(VENV)/.docs  ## Build the documentation, offline; a broken link or a pag
 release-check: $(VENV)/.dev  ## Build the wheel and the source distribution, and try them in empty environments
 	@$(BIN)/python -m pip install $(QUIET) build
 	@$(BIN)/python tests/release/check_release.py
+
+screenshots: $(VENV)/.dev  ## Take the pictures of docs/viewer.md anew; FOLDER=folder: every page, wide, narrow and dark
+	@$(BIN)/python benchmarks/viewer_pictures.py $(addprefix --all ,$(FOLDER))
 
 format: $(VENV)/.dev  ## Put the code into its usual form
 	@$(BIN)/ruff check --fix .

@@ -1,4 +1,4 @@
-"""The pictures in docs/viewer.md: `python benchmarks/viewer_pictures.py`; with `--all FOLDER`, every page.
+"""The pictures in docs/viewer.md: `make screenshots`; with `--all FOLDER`, every page.
 
 Records runs on scripted models, opens them in chromium, and takes the pictures. Needs chromium, playwright and the
 extra `viewer`; run it from the repository.
@@ -50,6 +50,7 @@ def record(home: Path) -> dict[str, str]:
         plans = _record_plans(home, pool)
     batch = list(_batch(home / "answers.jsonl"))
     tell(home, batch)
+    tell(home, list(_session()))
     _evaluation(home, lease, other)
     return {"lease": lease, "other": other, "plans": plans, "waiting": batch[0].run_id}
 
@@ -88,6 +89,17 @@ def _batch(results: Path) -> Iterator[Event]:
         )
         yield from list(iteration(run, 2, begin + 28.1, code="SUBMIT(answer='a story')", output=""))[3:]
         yield ended(run, begin + 29 + number, {"answer": f"story {number}"})
+
+
+def _session() -> Iterator[Event]:
+    """Three questions of one session."""
+    for question in range(1, 4):
+        run, begin = f"{question}a" * 6, time.time() - 3_600 + 60 * question
+        start = started(run, begin, name="AskTheArchive", model="openai/gpt-5-mini", doc="text")
+        task = {"session": "5e55105e55ab", "question": question}
+        yield make_event("run_started", run, {**start.data, "task": task}, begin)
+        yield from iteration(run, 1, begin + 1, code="hits = find(archive)", output="3 letters", calls=2)
+        yield ended(run, begin + 5, {"answer": f"letter {question}"})
 
 
 def _evaluation(home: Path, first: str, second: str) -> None:
@@ -161,6 +173,7 @@ async def take(address: str, ids: dict[str, str], folder: Path | None) -> None:
             "evals": "#/evals",
             "eval": "#/eval/lease-mini",
             "plans": "#/plans",
+            "sessions": "#/sessions",
             "lease": f"#/run/{ids['lease']}",
             "lease-2": f"#/run/{ids['lease']}/2",
             "lease-attempt": f"#/run/{ids['lease']}/attempt-1",

@@ -1,4 +1,4 @@
-"""The list of all runs as JSON, with batch, plans, score and note; made again when something changed."""
+"""The list of all runs as JSON, with batch, session, plans, score and note; made again when something changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 # Where a run comes from is in its first event, which never changes. `json_extract` with several paths returns JSON.
 _ORIGINS = (
-    "SELECT runs.number, json_extract(meta, '$.task.batch', '$.task.item', '$.loop_id') FROM runs "
+    "SELECT runs.number, json_extract(meta, '$.task.batch', '$.task.item', '$.loop_id', '$.task.session', "
+    "'$.task.question') FROM runs "
     "JOIN events ON events.run = runs.number AND events.sequence = 1 WHERE runs.number > ? AND json_valid(meta)"
 )
 
@@ -67,8 +68,11 @@ class RunList:
             known = self._origins.setdefault(file.path, {})
             with contextlib.suppress(sqlite3.Error):  # without it, the list is still a list
                 for number, values in file.query(_ORIGINS, (max(known, default=0),)):
-                    batch, item, loop = (_text(value) for value in json.loads(values))
-                    known[number] = _known(batch=batch, item=item, loop=loop)
+                    *texts, question = json.loads(values)
+                    batch, item, loop, session = map(_text, texts)
+                    known[number] = _known(batch=batch, item=item, loop=loop, session=session)
+                    if session is not None and isinstance(question, int):
+                        known[number]["question"] = question
 
 
 def _known(**values: str | None) -> dict[str, Any]:

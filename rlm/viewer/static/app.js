@@ -75,6 +75,7 @@ const PARTS = [
   ["Batches", "#/batches", ["batches"]],
   ["Evaluations", "#/evals", ["evals", "eval"]],
   ["Plans", "#/plans", ["plans"]],
+  ["Sessions", "#/sessions", ["sessions"]],
 ];
 const links = source.embedded
   ? [h("span", { class: "muted" }, "one run, as a file")]
@@ -129,6 +130,8 @@ function pageOf(target, common) {
       return new EvaluationsPage(common);
     case "batches":
       return new GroupsPage(common, { by: "batch", place: "#/batches", title: "Batches", one: "Batch" });
+    case "sessions":
+      return new GroupsPage(common, { by: "session", place: "#/sessions", title: "Sessions", one: "Session" });
     case "plans":
       return new GroupsPage(common, { by: "plans", place: "#/plans", title: "Runs with plans", one: "Run" });
     case "groups": {

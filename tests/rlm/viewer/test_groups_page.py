@@ -1,4 +1,4 @@
-"""Runs in groups: navigation, batches, evaluations, plans; endings, cost, confidence against right answers."""
+"""Runs in groups: navigation, batches, evaluations, plans, sessions; endings, cost, right answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from tests.support.viewer_server import serve
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.browser]
 
 ROWS = ".runs .window-row"
-IDS = [f"{number:x}" * 12 for number in range(8)]
+IDS = [f"{number:x}" * 12 for number in range(10)]
+SESSION = "s" * 12
 
 
 def expect(locator: Any) -> Any:
@@ -52,6 +53,10 @@ def batch(results: str) -> Iterator[Event]:
     yield make_event("run_started", IDS[7], {**plan, **about}, now)
     yield ended(IDS[7], now + 1, {"answer": "42"})
     yield ended(IDS[6], now + 1, {"answer": "42"})
+    for question, run in enumerate(IDS[8:], 1):
+        task = {"session": SESSION, "question": question}
+        yield make_event("run_started", run, {**started(run, now, name="Asked").data, "task": task}, now + question)
+        yield ended(run, now + question + 1, {"answer": str(question)})
 
 
 @pytest.fixture(scope="module")
@@ -71,22 +76,40 @@ def grouped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     yield from serve(home)
 
 
-async def test_one_navigation_leads_to_runs_batches_evaluations_and_plans(tab: Any, grouped: str) -> None:
+async def test_one_navigation_leads_to_runs_batches_evaluations_plans_and_sessions(tab: Any, grouped: str) -> None:
     page = tab.page
     await page.goto(grouped)
     parts = page.locator(".parts a")
-    await expect(parts).to_have_text(["Runs", "Batches", "Evaluations", "Plans"])
+    await expect(parts).to_have_text(["Runs", "Batches", "Evaluations", "Plans", "Sessions"])
     await expect(page.locator(".parts a[aria-current=page]")).to_have_text("Runs")
-    await expect(page.locator(".total")).to_have_text("7 runs")
-    for name, total in (("Batches", "6 runs in 1 group"), ("Plans", "1 run with plans"), ("Runs", "7 runs")):
+    await expect(page.locator(".total")).to_have_text("9 runs")
+    totals = {
+        "Batches": "6 runs in 1 group",
+        "Plans": "1 run with plans",
+        "Sessions": "2 runs in 1 group",
+        "Runs": "9 runs",
+    }
+    for name, total in totals.items():
         await parts.filter(has_text=name).click()
         await expect(page.locator(".total")).to_have_text(total)
         await expect(page.locator(".parts a[aria-current=page]")).to_have_text(name)
     await page.set_viewport_size({"width": 360, "height": 740})
-    for place in ("batches", "evals", "plans", "groups/model"):
+    for place in ("batches", "evals", "plans", "sessions", "groups/model"):
         await page.goto(f"{grouped}#/{place}")
         await expect(page.locator(ROWS).first).to_be_visible()
         assert await tab.wide() <= 0, place
+        assert await page.locator(".parts").evaluate("parts => parts.scrollWidth <= parts.clientWidth"), place
+
+
+async def test_a_session_leads_to_its_questions(tab: Any, grouped: str) -> None:
+    page = tab.page
+    await page.goto(f"{grouped}#/sessions")
+    await page.click(f"[data-group='{SESSION}'] .name")
+    await expect(page.locator(ROWS)).to_have_count(2)
+    await expect(page.locator("#search")).to_have_value(f"session:{SESSION}")
+    await page.click(f"[data-id='{IDS[9]}'] .name")
+    await page.click(f"a:has-text('question 2 of session {SESSION}')")
+    await expect(page.locator(ROWS)).to_have_count(2)
 
 
 async def test_a_batch_shows_its_endings_and_opens_its_runs(tab: Any, grouped: str) -> None:

@@ -1,4 +1,4 @@
-// Runs by task, model, day, batch, or by the run with plans that tried them: endings, confidence, right answers, usage.
+// Runs by task, model, day, batch, session, or by the run with plans that tried them: endings, confidence, right answers, usage.
 
 import { titleOf } from "./format.js";
 
@@ -41,6 +41,13 @@ export const GROUPINGS = {
     title: (key) => fileName(key),
     sub: (key) => key,
     condition: (key) => `batch:${quoted(key)}`,
+  },
+  session: {
+    label: "session",
+    key: (run) => run.session ?? null,
+    title: (key, runs) => titleOf(runs.reduce((first, run) => (run.started < first.started ? run : first))),
+    sub: (key) => key,
+    condition: (key) => `session:${quoted(key)}`,
   },
 };
 

@@ -10,11 +10,11 @@ const NUMBERS = {
   length: (row) => row.length,
   epoch: (row) => row.epoch,
 };
-const TEXTS = ["ending", "reason", "model", "task", "name", "id", "suite", "batch", "item", "day", "label", "note"];
+const TEXTS = ["ending", "reason", "model", "task", "name", "id", "suite", "batch", "item", "session", "day", "label", "note"];
 const NAMES = [...TEXTS, ...Object.keys(NUMBERS)];
 const SEARCHED = [
   ...["id", "name", "task", "model", "reason", "answer", "ending", "sample", "expected"],
-  ...["batch", "item", "label", "note"],
+  ...["batch", "item", "session", "label", "note"],
 ];
 const UNITS = { ms: 0.001, s: 1, m: 60, min: 60, h: 3600, k: 1e3, K: 1e3, M: 1e6, "%": 0.01 };
 const CONDITION = /^([a-z_]+)(:|<=|>=|<|>|=)(.+)$/i;
@@ -29,7 +29,7 @@ export const CONDITIONS = [
   ["tokens>10k  iterations>5", "k and M are thousands and millions"],
   ["score<1", "the score in an evaluation"],
   ["suite:  length:64k  epoch:2", "samples of an evaluation"],
-  ["batch:  item:  day:2026-05", "where and when a run belongs"],
+  ["batch:  item:  session:  day:2026-05", "where and when a run belongs"],
   ["label:wrong  note:", "labels and notes on runs"],
   ['"two words"', "a text with a space in it"],
 ];

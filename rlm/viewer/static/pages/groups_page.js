@@ -1,4 +1,4 @@
-// Runs in groups: by task, model or day; the batches; the runs with plans.
+// Runs in groups: by task, model or day; the batches; the sessions; the runs with plans.
 
 import { calibrationChart } from "../components/calibration_chart.js";
 import { groupRow } from "../components/group_row.js";
@@ -19,8 +19,12 @@ const COLUMNS = {
   duration: ["Mean time", (group) => group.duration],
 };
 
+// What the runs of a group are called.
+const MANY = { plans: "Plans", session: "Questions" };
+
 const EMPTY = {
   batch: "No run of a batch is recorded yet. `rlm batch task.yaml items.csv -o answers.jsonl` runs one.",
+  session: "No question of a session is recorded yet. `Predict(...).session(...)` begins one.",
   plans: "No run with plans is recorded yet. `plans:` in a task file has the runtime try several.",
 };
 
@@ -28,7 +32,7 @@ export class GroupsPage extends TablePage {
   // `by` is a grouping or "plans"; `place` is the address of the page.
   constructor(common, { by, place, title, one }) {
     super(common, {
-      columns: { ...COLUMNS, started: [one, COLUMNS.started[1]], ...(by === "plans" && { many: ["Plans", COLUMNS.many[1]] }) },
+      columns: { ...COLUMNS, started: [one, COLUMNS.started[1]], ...(MANY[by] && { many: [MANY[by], COLUMNS.many[1]] }) },
       first: "started",
       tie: (a, b) => b.started - a.started,
       load: (source) => source.runs(),

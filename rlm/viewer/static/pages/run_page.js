@@ -5,7 +5,7 @@ import { NoteCard } from "../components/note_card.js";
 import { answerCard } from "../components/answer_card.js";
 import { h } from "../lib/dom.js";
 import { Timeline } from "../components/timeline.js";
-import { clock, seconds, titleOf } from "../lib/format.js";
+import { clock, count, seconds, titleOf } from "../lib/format.js";
 import { gauges } from "../components/budget_gauges.js";
 import { RunModel } from "../lib/run_model.js";
 import { badge } from "../components/badge.js";
@@ -140,8 +140,9 @@ export class RunPage {
 
   #head() {
     const { run } = this.model;
-    const from = this.model.summary.beginning.task?.batch;
-    const batch = typeof from === "string" ? from : from?.head;
+    const task = this.model.summary.beginning.task ?? {};
+    const batch = typeof task.batch === "string" ? task.batch : task.batch?.head;
+    const session = typeof task.session === "string" && task.session;
     const about = [
       h("span", { class: "id" }, h("code", {}, run.id), copyButton(() => run.id, { title: "Copy the id" })),
       run.model && line(run.model, 60),
@@ -150,6 +151,8 @@ export class RunPage {
       run.task && h("span", { class: "path" }, line(run.task, 80)),
       batch &&
         h("a", { href: `#/?q=${encodeURIComponent(`batch:"${batch.replaceAll('"', "")}"`)}` }, "batch ", line(batch.split("/").pop(), 40)),
+      session &&
+        h("a", { href: `#/?q=${encodeURIComponent(`session:${session}`)}` }, `question ${count(task.question)} of session `, h("code", {}, line(session, 20))),
       run.resumed_from &&
         h("a", { href: `#/run/${run.resumed_from}` }, "resumed from ", h("code", {}, line(run.resumed_from, 20))),
       run.parent && h("a", { href: `#/run/${run.parent}` }, "child of ", h("code", {}, line(run.parent, 20))),
