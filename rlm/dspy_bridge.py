@@ -11,9 +11,12 @@ import contextlib
 import contextvars
 import datetime
 import importlib
+import importlib.util
 import os
 import random
+import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -54,6 +57,7 @@ __all__ = [
     "engines_of",
     "format_field_value",
     "get_field_description_string",
+    "import_litellm",
     "is_observed",
     "is_predictor_observed",
     "is_priced",
@@ -172,6 +176,8 @@ async def call_lm(lm: Any, request: Any, **options: Any) -> tuple[Any, RecordedC
 
     if not _prices_are_loaded():
         await asyncio.to_thread(_load_prices)  # dspy would fetch a list, now or for the first call's cost
+    if "litellm" not in sys.modules and _needs_litellm(lm):
+        await asyncio.to_thread(import_litellm)
     # The history of a copy has this call alone, whatever is called at the same time.
     copied = lm.copy(num_retries=0)
     if type(copied).aforward is dspy.BaseLM.aforward:  # a model of the caller's own without asynchronous calls
@@ -349,6 +355,39 @@ def _load_prices() -> None:
                 model_metadata._load()
             finally:
                 del os.environ[_PRICE_SETTINGS[0]]
+
+
+def import_litellm() -> None:
+    """Import litellm with the price list that came with it, unless the environment says which. It would fetch one."""
+    with _price_lock:
+        wanted = any(name in os.environ for name in _PRICE_SETTINGS)
+        if not wanted:
+            os.environ[_PRICE_SETTINGS[0]] = "True"
+        try:
+            importlib.import_module("litellm")
+        finally:
+            if not wanted:
+                del os.environ[_PRICE_SETTINGS[0]]
+
+
+_native: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Models that dspy calls without litellm."""
+
+
+def _needs_litellm(lm: Any) -> bool:
+    """Return whether dspy will import litellm to call this model. Without litellm, the call says what is missing."""
+    from dspy.clients.backend_selection import select_backend
+
+    if lm in _native or not isinstance(getattr(lm, "_engine_spec", None), str):
+        return False
+    try:
+        native = select_backend(lm).native
+    except Exception:  # the call says what is wrong
+        native = True
+    if native or importlib.util.find_spec("litellm") is None:
+        _native.add(lm)
+        return False
+    return True
 
 
 async def token_prices(model: str) -> tuple[float, float] | None:

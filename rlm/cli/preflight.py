@@ -28,8 +28,6 @@ _LEAST_WEIGHTS = 300e6
 
 _EMBEDDED_WEIGHTS = 135_000_000
 
-_LOCAL_PRICES = "LITELLM_LOCAL_MODEL_COST_MAP"
-
 
 def require(task: Task) -> None:
     """Raise if the task cannot run on this machine: no isolation, or a missing key, package or local model."""
@@ -140,19 +138,14 @@ def _advice(spec: ModelSpec) -> str:
 
 
 def _import_litellm() -> None:
-    before = os.environ.get(_LOCAL_PRICES)
-    os.environ[_LOCAL_PRICES] = "True"  # otherwise it fetches a price list, and logs at length if it cannot
+    from ..dspy_bridge import import_litellm
+
     try:
-        import litellm  # noqa: F401
+        import_litellm()
     except ModuleNotFoundError as error:
         raise EnvironmentProblem(
             f"the package {error.name!r} is missing; `{missing_package_advice()}` installs it"
         ) from None
-    finally:
-        if before is None:
-            del os.environ[_LOCAL_PRICES]
-        else:
-            os.environ[_LOCAL_PRICES] = before
 
 
 def costs_money(task: Task) -> bool:

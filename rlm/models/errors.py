@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from ..text import shorten
 from .direct.http1 import InvalidResponse
+from .profile import OTHER_CREDENTIALS, profile_of, provider_of
 from .secrets import key_variables, without_keys
 
 # dspy's errors, and those of lm15 that they are created from.
@@ -38,6 +39,8 @@ _CONTEXT = re.compile(
 )
 _NO_PROVIDER = "LLM Provider NOT provided"
 """dspy's message for a model name without a provider."""
+_MISSING = re.compile(r"No module named '([\w.]+)'")
+"""litellm imports the clients of providers when these are asked, and reports a missing one as a failed connection."""
 _FILTER = re.compile(r"content[ _](filter|policy|management)", re.IGNORECASE)
 
 _WHAT = {
@@ -89,6 +92,9 @@ class Fault:
     env_keys: tuple[str, ...] = ()
     """Environment variables that could hold the key."""
 
+    missing_module: str | None = None
+    """The module that calls of the provider need and that is not installed."""
+
     @property
     def summary(self) -> str:
         """The failure in a few words."""
@@ -104,7 +110,11 @@ def read_fault(error: Exception) -> Fault:
         detail = f"{type(error).__name__}: {detail}"
     status = getattr(error, "status", None)
     env_keys = tuple(getattr(error, "env_keys", None) or ())
-    return Fault(kind, detail, passing, _seconds(error), status if isinstance(status, int) else None, env_keys)
+    code = status if isinstance(status, int) else None
+    missing = _MISSING.search(detail)
+    if missing is not None:
+        return Fault("unknown", missing[0], False, None, code, env_keys, missing[1])
+    return Fault(kind, detail, passing, _seconds(error), code, env_keys)
 
 
 def _kind(error: Exception) -> tuple[str, bool]:
@@ -170,7 +180,12 @@ def describe_deadline(fault: Fault | None, lm: Any, attempts: int, seconds: floa
 
 
 def _advice(fault: Fault, lm: Any) -> str:
+    if fault.missing_module is not None:
+        return f"Install the package with the module {fault.missing_module!r}, which calls of this provider need."
     if fault.kind == "key":
+        other = OTHER_CREDENTIALS.get(provider_of(str(getattr(lm, "model", ""))) or "")
+        if other is not None and profile_of(lm).key_env is None:
+            return f"{other[0].upper()}{other[1:]}."
         return f"Set {' or '.join(key_variables(lm, fault.env_keys))}, or api_key on the model."
     if fault.kind == "unknown" and fault.status is None:
         return ""  # the message of an engine or of a setting is enough

@@ -84,6 +84,14 @@ KEY_VARIABLES: dict[str, tuple[str, ...]] = {
 }
 """Any one of the variables is enough."""
 
+OTHER_CREDENTIALS = {
+    "bedrock": "bedrock takes credentials of AWS: AWS_ACCESS_KEY_ID and others, or its own files",
+    "sagemaker": "sagemaker takes credentials of AWS: AWS_ACCESS_KEY_ID and others, or its own files",
+    "vertex_ai": "vertex_ai takes the default credentials of Google Cloud (GOOGLE_APPLICATION_CREDENTIALS)",
+    "azure": "azure takes a key (`api_key_env: AZURE_API_KEY`), with `api_base:` and `api_version:`",
+}
+"""Providers that take more than a key, or something else: what they take."""
+
 PROVIDERS = (
     *KEY_VARIABLES,
     *("ai21", "azure", "azure_ai", "baseten", "bedrock", "cerebras", "cloudflare", "cohere_chat", "dashscope"),

@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 import datetime
 import difflib
+import keyword
+import re
 import types as python_types
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -86,6 +88,9 @@ class ParsedField:
     """Whether a type was written."""
 
 
+_WORD = re.compile(r"\w+")
+
+
 def parse(text: str, types: Mapping[str, Any] | None = None) -> tuple[list[ParsedField], list[ParsedField]]:
     """Return the inputs and outputs of a signature in text form; `types` are more names of types that it may use."""
     if len(text) > _MAX_CHARS:
@@ -146,6 +151,9 @@ def _side(text: str, start: int, end: int, known: Mapping[str, Any]) -> list[Par
         tree = ast.parse(f"{_HEADER}{side}\n): pass")
     except SyntaxError as error:
         at = places.of(error.lineno or 1, (error.offset or 1) - 1, characters=True)
+        word = _WORD.match(text, min(at, end))
+        if word is not None and keyword.iskeyword(word[0]):
+            raise SignatureError(f"{word[0]!r} is a keyword of Python; name the field otherwise", text, at) from None
         raise SignatureError(f"not a list of 'name: type' ({error.msg})", text, min(at, end)) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise SignatureError(f"not a list of 'name: type' ({error})", text, start) from None

@@ -187,7 +187,8 @@ class _Loader:
 
     def _models(self, file: TaskFile, broken: bool) -> Models | None:
         models = choose(file.models, self.overrides.models, self.folder)
-        if models is None and not broken:
+        misspelt = self.document.has(("model",))  # which is a problem of its own
+        if models is None and not broken and not misspelt:
             message = "models.main is missing; add a model, as in `models: openai/gpt-5-mini`, or use --model"
             self.problems.append(self.document.problem(message, self.document.key_place(("models",))))
         seen: set[Path] = set()

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from ..errors import RlmError
 from ..json_values import locate, preview_typed
-from ..models.profile import KEY_VARIABLES, provider_of
+from ..models.profile import KEY_VARIABLES, OTHER_CREDENTIALS, provider_of
 from .errors import TaskProblem, near_name, suggestion
 from .schema import SOURCES, ConfidenceFile, ScriptFile, TaskFile, json_schema
 from .yaml_document import Document, Path
@@ -28,12 +28,6 @@ _SECRET = re.compile(
     r"(?!max_)(.*[_-])?(api[_-]?key|key|token|secret|password|credentials?|authorization|bearer)", re.IGNORECASE
 )
 _ADVICE = "a key never belongs in the file; "
-_OTHER_CREDENTIALS = {
-    "bedrock": "bedrock takes credentials of AWS: AWS_ACCESS_KEY_ID and others, or its own files",
-    "sagemaker": "sagemaker takes credentials of AWS: AWS_ACCESS_KEY_ID and others, or its own files",
-    "vertex_ai": "vertex_ai takes the default credentials of Google Cloud (GOOGLE_APPLICATION_CREDENTIALS)",
-    "azure": "name the variable that holds it (`api_key_env: AZURE_API_KEY`), with `api_base:` and `api_version:`",
-}
 _WORDS = {
     "string_type": "text",
     "int_type": "a whole number",
@@ -112,8 +106,8 @@ def _key_advice(given: Any, path: Path) -> str:
         entry = entry[step]
     model = entry.get("model") if isinstance(entry, dict) else None
     provider = provider_of(model) if isinstance(model, str) else None
-    if provider in _OTHER_CREDENTIALS:
-        return _OTHER_CREDENTIALS[provider]
+    if provider in OTHER_CREDENTIALS:
+        return OTHER_CREDENTIALS[provider]
     variable = KEY_VARIABLES.get(provider or "", ("OPENAI_API_KEY",))[0]
     return f"name the variable that holds it: `api_key_env: {variable}`"
 
@@ -154,6 +148,10 @@ def _explain(document: Document, schema: dict[str, Any], fault: ErrorDetails, pa
         if path[0] == "inputs":
             hint += " (a plain mapping is written under `value:`)"
         section = _section_of(schema, str(path[-1])) if len(path) == 1 else None
+        if path == ("limits",):
+            hint = "; limits of the kernel belong under `sandbox:`"
+        elif path == ("sandbox", "limits"):
+            hint = "; write the limits under `sandbox:` itself"
         if section is not None:
             hint = f"; it belongs under `{section}:`"
         return document.problem(f"{name} is not known{hint}", document.key_place(path))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -97,3 +98,24 @@ def test_a_trace_has_no_more_calls_than_dspy_allows():
         for number in range(3):
             dspy_bridge.add_to_trace(predictor, {"question": str(number)}, {"answer": "yes"})
         assert [inputs for _, inputs, _ in dspy.settings.trace] == [{"question": "1"}, {"question": "2"}]
+
+
+@pytest.mark.parametrize("wanted", [None, "False"])
+def test_litellm_is_imported_with_the_price_list_that_it_has_unless_told(monkeypatch, wanted):
+    name, seen = "LITELLM_LOCAL_MODEL_COST_MAP", []
+    monkeypatch.delenv("LITELLM_MODEL_COST_MAP_URL", raising=False)
+    monkeypatch.delenv(name, raising=False)
+    if wanted is not None:
+        monkeypatch.setenv(name, wanted)
+    monkeypatch.setattr(
+        dspy_bridge.importlib, "import_module", lambda module: seen.append((module, os.environ.get(name)))
+    )
+    dspy_bridge.import_litellm()
+    assert seen == [("litellm", wanted or "True")]
+    assert os.environ.get(name) == wanted
+
+
+@pytest.mark.parametrize(("model", "needed"), [("bedrock/some.model", True), ("openai/gpt-5-mini", False)])
+def test_litellm_is_imported_for_models_that_dspy_asks_through_it(model, needed):
+    pytest.importorskip("litellm")
+    assert dspy_bridge._needs_litellm(dspy.LM(model, api_key="x")) is needed

@@ -15,7 +15,7 @@ import pytest
 from rlm.models.client import ModelError, ask
 from rlm.models.direct import http1
 from rlm.models.direct.connection import connections
-from rlm.models.errors import describe, describe_deadline, read_fault
+from rlm.models.errors import Fault, describe, describe_deadline, read_fault
 from rlm.models.requests import on_wait
 from rlm.models.retry import RetryPolicy
 from tests.support.chat_server import Play, completion, error
@@ -209,6 +209,31 @@ def test_a_name_without_a_provider_is_no_model(monkeypatch):
     fault = read_fault(caught.value)
     assert fault.kind == "model"
     assert "as in openai/" in describe(fault, lm, 1)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("bedrock/some.model", "Bedrock takes credentials of AWS: AWS_ACCESS_KEY_ID"),
+        ("vertex_ai/gemini", "Vertex_ai takes the default credentials of Google Cloud"),
+        ("azure/deployment", "with `api_base:` and `api_version:`"),
+        ("groq/model", "Set GROQ_API_KEY, or api_key on the model."),
+    ],
+)
+def test_the_advice_about_a_key_is_that_of_the_provider(model, words):
+    import dspy
+
+    fault = Fault("key", "no credentials", passing=False)
+    assert words in describe(fault, dspy.LM(model), 1)
+
+
+def test_a_module_that_a_provider_needs_is_named_and_not_waited_for():
+    import dspy
+
+    fault = read_fault(ConnectionError("litellm.APIConnectionError: No module named 'google.auth'"))
+    assert not fault.passing
+    said = describe(fault, dspy.LM("vertex_ai/gemini"), 1)
+    assert said.endswith("Install the package with the module 'google.auth', which calls of this provider need.")
 
 
 async def test_an_answer_that_a_filter_kept_back(chat, lm_for, way):
