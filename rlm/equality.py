@@ -41,6 +41,17 @@ def equal(left: Any, right: Any) -> bool:
     return normalize_text(left) == normalize_text(right)
 
 
+def same_meaning(left: Any, right: Any) -> bool:
+    """Return whether two answers mean the same: as `equal`, with the items of lists in any order."""
+    if isinstance(left, bool) != isinstance(right, bool):
+        return False
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and count_matches(left, right, same_meaning) == len(left)
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(same_meaning(value, right[key]) for key, value in left.items())
+    return equal(left, right)
+
+
 def parse_number(value: Any) -> Number | None:
     """Return a number as it is, and a text as the number that it spells; None for all else. True is no number."""
     if _is_number(value):

@@ -131,6 +131,7 @@ class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
         confidence: What scores answers: a function, or the path of a calibrator (`rlm eval calibrate`).
         accept_at: `{"error": 0.1}` makes answers below a calibrator's threshold `Failed`.
         agree: Up to this many independent runs on one budget, whose answers are compared: see docs/evidence.md.
+        verify: Whether the model is asked for a second, different program that checks what it submitted.
         reconcile: Whether a further run sees the programs whose answers differ, and decides.
         adapter: The dspy adapter of steps, typed questions and the extraction. By default dspy's.
         mode: How the inputs are read: by code (`repl`), whole (`direct`), item by item (`map`), or as `auto` decides.
@@ -166,6 +167,7 @@ class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
         accept_at: Mapping[str, float] | None = None,
         agree: AgreementSettings | int | None = None,
         reconcile: bool = False,
+        verify: bool = False,
         adapter: Any = None,
         mode: Mode = "repl",
         map: MapPlan | None = None,
@@ -214,6 +216,7 @@ class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
             "isolation": settings.isolation,
             "policy": settings.policy,
             "depth": depth,
+            "verify": verify,
             "checks": (checks,) if isinstance(checks, str) else tuple(checks),
             "scorer": scorer_of(confidence, accept_at),
             "pool": settings.pool,

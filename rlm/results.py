@@ -46,7 +46,10 @@ U = TypeVar("U")
 _UNKNOWN = Usage()
 
 
-EvidenceKind: TypeAlias = Literal["computed", "quoted", "said", "typed", "defaulted", "none", "variable", "history"]
+EvidenceKind: TypeAlias = Literal[
+    "computed", "quoted", "said", "typed", "defaulted", "none", "variable", "history", "check", "program"
+]
+Verdict: TypeAlias = Literal["agrees", "differs", "not independent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,8 @@ class Evidence:
 
     Where it came from, by the code that the host ran: `computed` from an input; `quoted`, a text that is in an input;
     `said`, an answer of a model; `typed`, a literal in the code; `defaulted`; or `none`, where nothing is known. Places
-    where an extracted value was found: a `variable`, or what a cell printed (`history`). See docs/evidence.md.
+    where an extracted value was found: a `variable`, or what a cell printed (`history`). What else speaks for it: a
+    `check` that was true, and what a second `program` gave. See docs/evidence.md.
     """
 
     path: str
@@ -100,6 +104,9 @@ class Evidence:
     coverage: float | None = None
     """The share of the inputs that the code read; None where that is not known, 1 where no part is left out."""
 
+    verdict: Verdict | None = None
+    """Whether a second program gave the same value; None if it gave none."""
+
     note: str | None = None
 
     @property
@@ -110,7 +117,7 @@ class Evidence:
     @property
     def is_origin(self) -> bool:
         """Whether this says where the value came from, and not only where it was found."""
-        return self.kind not in ("variable", "history")
+        return self.kind not in ("variable", "history", "check", "program")
 
     def to_dict(self) -> dict[str, Any]:
         """The evidence as plain JSON values, without what is empty."""
@@ -166,6 +173,7 @@ class _Result:
     outputs: Any
     status: ClassVar[str]
     agreement: Mapping[str, Any] | None
+    evidence: tuple[Evidence, ...]
 
     @property
     def was_extracted(self) -> bool:
@@ -176,8 +184,8 @@ class _Result:
     def trust(self) -> str:
         """How far the outputs can be trusted, in words that say by what.
 
-        `probability 0.87` by a calibrator; `verified: 3 of 3`, how many independent runs agree; or `unverified`, for
-        extracted outputs with the formula: `unverified (formula 0.80)`.
+        `probability 0.87` by a calibrator; `verified: 3 of 3`, how many independent runs agree; what a second program
+        gave; or `unverified`, for extracted outputs with the formula: `unverified (formula 0.80)`.
         """
         probability = getattr(self, "probability", None)
         if probability is not None:
@@ -185,6 +193,11 @@ class _Result:
         if self.agreement is not None:
             agree, runs = self.agreement["agree"], self.agreement["of"]
             return f"{'verified' if 2 * agree > runs and agree > 1 else 'disputed'}: {agree} of {runs}"
+        verdicts = [piece.verdict for piece in self.evidence if piece.kind == "program"]
+        if "differs" in verdicts:
+            return "disputed: a second program gave another value"
+        if verdicts and all(verdict == "agrees" for verdict in verdicts):
+            return "verified: a second program gave the same"
         return f"unverified (formula {self.confidence:.2f})" if isinstance(self, Extracted) else "unverified"
 
     def outputs_to_dict(self) -> Any:

@@ -95,6 +95,7 @@ def _config(task: Task, observe: Observer, make: Make, answered: Mapping[str, in
         policy=task.policy,
         tools=task.tools,
         checks=tuple(task.checks),
+        verify=task.verify,
         depth=task.depth,
         scorer=for_models(task.scorer or score, map(str, (models.main, models.sub, models.extraction))),
         adapter=_adapter(task, extraction, make),

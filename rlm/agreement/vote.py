@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..equality import count_matches, equal
+from ..equality import same_meaning
 from ..json_values import Path, pointer
 
 _MAX_KEYS = 200
@@ -98,16 +98,8 @@ def tally(answers: Mapping[int, Mapping[str, Any]]) -> Tally:
 
 
 def same_answer(left: Any, right: Any) -> bool:
-    """Return whether two values mean the same."""
-    if left is MISSING or right is MISSING:
-        return left is right
-    if isinstance(left, bool) != isinstance(right, bool):
-        return False
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and count_matches(left, right, same_answer) == len(left)
-    if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return left.keys() == right.keys() and all(same_answer(value, right[key]) for key, value in left.items())
-    return equal(left, right)
+    """Return whether two values mean the same; a value that is missing is the same as none."""
+    return left is right if left is MISSING or right is MISSING else same_meaning(left, right)
 
 
 def _vote(path: Path, values: Mapping[int, Any]) -> Vote:

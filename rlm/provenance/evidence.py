@@ -10,7 +10,7 @@ from ..json_values import Path, pointer
 from ..results import Evidence, Step
 from .dataflow import analyze
 from .graph import DATA, Part, reach
-from .origins import ORDER, Call, Origin, origin_of_variable, origins
+from .origins import ORDER, Call, Origin, cells_of, origin_of_variable, origins
 from .program import Cell, Program
 from .quotes import Texts
 
@@ -67,6 +67,24 @@ class RunEvidence:
             else:
                 found.append(Origin(path, "none"))
         return (*self._evidence(found, outputs), *places)
+
+    def independence(self, name: str, value: Any, first_cells: int) -> tuple[str | None, Evidence | None]:
+        """Return why an output of a second program does not check the first one's; None if it does. And its origin.
+
+        `first_cells` is how many iterations the first program had.
+        """
+        found = origins({name: value}, self._program, self._inputs, self._calls, texts=self._texts)
+        if not found:
+            return "its origin is not known", None
+        worst = self._piece(min(found, key=lambda one: ORDER.index(one.kind)), (name,), value)
+        if worst.kind == "none":
+            return "its origin is not known", worst
+        if worst.kind == "typed" or not (worst.inputs or worst.calls):
+            return "the value is written in the code", worst
+        shared = sorted(cell for cell in cells_of(self._program, (name,)) if cell <= first_cells)
+        if shared:
+            return f"it goes by what cell {shared[-1]} of the first program made", worst
+        return None, worst
 
     def _evidence(self, found: Sequence[Origin], outputs: Mapping[str, Any]) -> tuple[Evidence, ...]:
         by_field: dict[str | int, list[Origin]] = {}

@@ -7,6 +7,7 @@ gave to host calls. What code printed is quoted as a remark, and never raises a 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -25,6 +26,7 @@ ORDER: tuple[Kind, ...] = ("none", "defaulted", "typed", "said", "quoted", "comp
 _MAX_LEAVES = 200
 _MAX_CHECKS = 20
 _MAX_STEPS = 12
+_IMPORT = re.compile(r"(import|from) ")
 _NOTHING = (None, "", 0, False)
 
 
@@ -179,6 +181,21 @@ def origin_of_variable(
     if node is None:
         return Origin(path, "none")
     return _Judge(program, texts or Texts(inputs), ()).of_node(path, value, node, ())
+
+
+def cells_of(program: Program, path: Path) -> set[int]:
+    """Return the cells whose values, functions or literals a submitted value depends on. Imports do not count."""
+    graph, found = program.graph, set()
+    last = max((one.iteration for one in program.submissions), default=0)
+    for submission in program.submissions:
+        if submission.iteration != last and not submission.is_indirect:
+            continue
+        node = _submitted_node(graph, submission, path)
+        for step in reach(graph, node) if node is not None else ():
+            made = graph.nodes[step.node]
+            if made.kind != "input" and made.place is not None and not _IMPORT.match(made.place.code):
+                found.add(made.place.iteration)
+    return found
 
 
 class _Judge:

@@ -58,6 +58,9 @@ class RunConfig:
     """Code that runs in the kernel before the first cell."""
 
     checks: tuple[str, ...] = ()
+    verify: bool = False
+    """Whether the model is asked for a second, different program that checks what it submitted."""
+
     depth: int = 1
     """How deep `rlm_query` may nest."""
 

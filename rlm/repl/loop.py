@@ -52,6 +52,9 @@ from .provenance import ModelAnswers, with_evidence
 from .replay import RecordedRun
 from .session import ReplSession, helper_source, output_of
 from .tools import REPEATABLE, RESERVED, DepthExceeded, ReplTools
+from .verification import MAX_ITERATIONS as MAX_SECOND
+from .verification import FirstAnswer
+from .verification import request as verification_request
 
 Ending = TypeVar("Ending", bound=Submitted[Any] | Extracted[Any] | Failed)
 
@@ -119,6 +122,7 @@ class RunLoop:
             system_prompt=config.system_prompt,
         )
         self.running: tuple[int, str | None, str] | None = None  # number, reasoning and code of the present cell
+        self.first: FirstAnswer | None = None  # what a second program checks
         self.origin: dict[str, Any] = {"parent": parent, "parent_call": current_call.get() if parent else None}
 
     async def run(self) -> ExecutionResult[Any]:
@@ -168,7 +172,32 @@ class RunLoop:
             except OutOfTime:
                 continue  # the trigger fires
             if self.tools.submitted is not None:
+                if self.config.verify:
+                    await self._verify(self.tools.submitted)
                 return Submitted(self.tools.submitted, len(self.history), self.ledger.usage().llm_calls)
+
+    async def _verify(self, outputs: Any) -> None:
+        """Have the model write a second program; what it submits is kept beside the first outputs."""
+        tools, first = self.tools, FirstAnswer(outputs, self.tools.given, len(self.history))
+        self.first = first
+        tools.reopen()
+        try:
+            for _ in range(MAX_SECOND):
+                iterations, errors = len(self.history), self.history.consecutive_errors
+                reason = self.ledger.should_trigger(iterations=iterations, consecutive_errors=errors)
+                if reason is not None and iterations >= len(self.recorded):
+                    first.problem = f"there was no second program: {reason}"
+                    break
+                await self._iterate(iterations + 1)
+                if tools.submitted is not None:
+                    break
+            else:
+                first.problem = "the second program submitted nothing"
+        except (OutOfTime, ModelError, sandbox.SandboxError) as error:  # the answer is there all the same
+            first.problem = f"there was no second program: {error or 'no time was left'}"
+        finally:
+            first.second, first.second_given = tools.submitted, tools.given
+            tools.submitted, tools.given = first.outputs, first.given
 
     async def _iterate(self, number: int) -> None:
         """Ask the main model, run its code, append to the history and the conversation."""
@@ -184,6 +213,8 @@ class RunLoop:
         else:
             code = self.profile.prepare_code(reply.code, self.session.variables)
             entry, observation = await self._run_cell(number, reply.reasoning, code, reply.hints)
+            if self.config.verify and self.first is None and self.tools.submitted is not None:
+                observation = Observation(verification_request())
         self.history.append(entry)
         self.running = None
         self.conversation.add(answer.text, observation.text)
@@ -261,6 +292,7 @@ class RunLoop:
         if self.ledger.depth + 1 > self.config.depth:
             raise DepthExceeded(f"child runs may nest {self.config.depth} deep")
         own: dict[str, Any] = {"checks": (), "main_call": None, "task": None, "guidance": None, "sealed": {}}
+        own["verify"] = False
         own["scorer"] = without_rule(self.config.scorer)  # it is for the answer of the whole task
         config = replace(self.config, signature=child, kernels=OwnKernels(), **own)
         config = replace(config, mode="repl", map=None, main_model=model or config.main_model)
@@ -276,14 +308,15 @@ class RunLoop:
     def _complete(self, result: Ending) -> Ending:
         history, usage = tuple(self.history), self.ledger.usage()
         if isinstance(result, Failed) and result.partial_outputs is None:
-            result = replace(result, partial_outputs=self.tools.rejected)
+            noted = None if self.first is None else self.config.signature.outputs_to_json(self.first.outputs)
+            result = replace(result, partial_outputs=noted or self.tools.rejected)
         about: dict[str, Any] = {"iterations": len(history), "history": history, "usage": usage, "run_id": self.id}
         return replace(result, **about)
 
     def _with_evidence(self, result: Ending) -> Ending:
         config, given = self.config, self.tools.given
         known = (list(self.history), self.inputs, self.answers, config.tools.keys(), given)
-        return with_evidence(result, config.signature, *known)
+        return with_evidence(result, config.signature, *known, config.checks, self.first)
 
     def _scored(self, result: ExecutionResult[Any]) -> ExecutionResult[Any]:
         """Return a result with its features, and with the probability where there is a calibrator."""

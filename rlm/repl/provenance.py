@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import ast
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..history import REPLHistoryEntry
+from ..json_values import pointer
 from ..provenance.evidence import RunEvidence
 from ..provenance.known_names import MODEL_CALLS
 from ..provenance.origins import Call
 from ..provenance.program import Cell
-from ..results import Extracted, Failed, Submitted
+from ..results import Evidence, Extracted, Failed, Submitted
 from ..signatures import Signature
 from .replay import RecordedCall
+from .verification import FirstAnswer, evidence_of_second
+
+
+def _checked(checks: Sequence[str], outputs: Mapping[str, Any]) -> Iterator[Evidence]:
+    """Yield a piece of evidence for each check and each output that it is about."""
+    for check in checks:
+        try:
+            names = {node.id for node in ast.walk(ast.parse(check, mode="eval")) if isinstance(node, ast.Name)}
+        except (SyntaxError, ValueError, RecursionError):
+            names = set()
+        for name in outputs:
+            if name in names:
+                yield Evidence(pointer((name,)), "check", check)
+
 
 _logger = logging.getLogger("rlm")
 Ending = TypeVar("Ending", bound=Submitted[Any] | Extracted[Any] | Failed)
@@ -41,20 +57,31 @@ def with_evidence(
     answers: ModelAnswers,
     tools: Collection[str],
     given: Collection[str] | None,
+    checks: Sequence[str] = (),
+    first: FirstAnswer | None = None,
 ) -> Ending:
-    """Return a result with the evidence for its outputs. `given` are the fields that SUBMIT was called with."""
+    """Return a result with the evidence for its outputs. `given` are the fields that SUBMIT was called with.
+
+    `checks` are the checks that were true of them, `first` is the answer that a second program has checked.
+    """
     partial = result.partial_outputs if isinstance(result, Failed) else None
     if isinstance(result, Failed) and not (isinstance(partial, dict) and given is not None):
         return result
     try:
         cells = [Cell(entry.iteration, entry.code, entry.success) for entry in history if entry.code]
-        run = RunEvidence(cells, inputs, answers.calls, tools)
+        last = len(history) if first is None else first.iterations
+        run = RunEvidence([cell for cell in cells if cell.iteration <= last], inputs, answers.calls, tools)
         if isinstance(result, Failed):
             return replace(result, evidence=run.of_submitted(partial or {}, given))
         outputs = signature.outputs_to_json(result.outputs)
+        more = list(_checked(checks, outputs))
+        if first is not None:
+            second = None if first.second is None else signature.outputs_to_json(first.second)
+            whole = RunEvidence(cells, inputs, answers.calls, tools)
+            more += evidence_of_second(first, outputs, second, whole)
         if isinstance(result, Submitted):
-            return replace(result, evidence=run.of_submitted(outputs, given))
-        return replace(result, evidence=run.of_extracted(outputs, result.evidence))
+            return replace(result, evidence=(*run.of_submitted(outputs, given), *more))
+        return replace(result, evidence=(*run.of_extracted(outputs, result.evidence), *more))
     except Exception:  # an answer is not lost because its evidence could not be found
         _logger.exception("the evidence for the outputs could not be found")
         return result

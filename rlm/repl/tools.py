@@ -208,6 +208,10 @@ class ReplTools:
             self.submitted = self.signature.check_outputs(values)
         raise sandbox.StopCell
 
+    def reopen(self) -> None:
+        """Take outputs once more: those of a second program."""
+        self.submitted = self.given = self.rejected = None
+
     async def llm_query(self, prompt: str, context: Any = None, model: str | None = None, type: Any = None) -> Any:
         """Ask a smaller model one question; `context` is text for it to read. It remembers nothing.
 

@@ -142,8 +142,14 @@ def _refused(
 def _of_evidence(pieces: Sequence[Evidence]) -> dict[str, float]:
     """Return the features of the evidence for one field."""
     origins = [piece for piece in pieces if piece.is_origin]
+    verdicts = [piece.verdict for piece in pieces if piece.kind == "program"]
+    beside = {
+        "checked": float(any(piece.kind == "check" for piece in pieces)),
+        "confirmed": float("agrees" in verdicts),
+        "contradicted": float("differs" in verdicts),
+    }
     if not origins:
-        return {}
+        return beside
     row = {name: sum(piece.kind == kind for piece in origins) / len(origins) for kind, name in _SHARES.items()}
     read = [piece.coverage for piece in origins if piece.inputs]
     row["unread"] = 1 - min((share for share in read if share is not None), default=1.0)
@@ -151,4 +157,4 @@ def _of_evidence(pieces: Sequence[Evidence]) -> dict[str, float]:
     row["chosen"] = float(any(piece.is_chosen for piece in origins))
     row["retyped"] = float(any(piece.kind == "typed" and "printed" in (piece.note or "") for piece in origins))
     row["calls"] = float(any(piece.calls for piece in origins))
-    return row
+    return row | beside

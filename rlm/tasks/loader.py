@@ -148,6 +148,7 @@ class _Loader:
             map=file.map,
             plans=plans,
             agreement=self._agreement(file),
+            verify=file.verify,
             warnings=tuple(self.warnings),
             path=self.path.absolute(),
             source={

@@ -491,6 +491,11 @@ class TaskFile(Section):
         description="Python expressions over the outputs that must be true of an answer.",
         examples=[["answer >= 0"]],
     )
+    verify: bool = Field(
+        False,
+        description="Whether the model writes a second, different program that checks what it submitted. See "
+        "docs/evidence.md.",
+    )
     confidence: ConfidenceFile | None = Field(
         None, description="A calibrator of extracted answers, and which of them to accept. See docs/confidence.md."
     )

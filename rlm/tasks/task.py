@@ -39,6 +39,9 @@ class Task:
     """`module:function`. The folder of the file is searched first."""
 
     checks: list[str] = field(default_factory=list)
+    verify: bool = False
+    """Whether a second program checks what was submitted."""
+
     depth: int = 1
     scorer: Scorer | None = None
     """The calibrator that scores extracted answers. Default: a formula."""

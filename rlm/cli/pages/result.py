@@ -26,6 +26,8 @@ def result_page(result: ExecutionResult[Any], *, notice: str | None = None) -> R
         case Submitted():
             title = Text.assemble(("Submitted", "bold green"), f", {result.trust}")
             parts = [_outputs(result.outputs, result.evidence or None, result.field_confidence)]
+            if result.notes:
+                parts += [Text(""), facts_table([("notes", Text(clean(result.notes)))])]
         case Extracted():
             title = Text.assemble(("Extracted", "bold yellow"), f", {result.trust}")
             parts = [
@@ -112,12 +114,23 @@ def _evidence_text(value: Any, evidence: Sequence[Evidence]) -> Text:
     if not evidence:
         return Text("no evidence in the variables or the history", "yellow")
     lines: list[tuple[str, str]] = []
-    for item in sorted(evidence, key=lambda item: not item.is_origin)[:_QUOTES]:
-        style = "yellow" if item.kind in _DOUBTFUL else "dim"
+    for item in sorted(evidence, key=lambda item: (not item.is_origin, item.kind in ("variable", "history")))[:_QUOTES]:
+        style = "yellow" if item.kind in _DOUBTFUL or item.verdict == "differs" else "dim"
         lines.append((clean(_described(item)), style))
     if len(evidence) > _QUOTES:
         lines.append((f"and {count(len(evidence) - _QUOTES, 'more place')}", "dim"))
     return Text("\n").join(Text(line, style) for line, style in lines)
+
+
+def _second_program(item: Evidence) -> str:
+    """Return what a second program says of a value."""
+    if item.verdict is None:
+        return item.note or "no second program"
+    if item.verdict == "differs":
+        return f"a second program gave another value: {one_line(item.quote, 70)}"
+    if item.verdict == "agrees":
+        return "a second program gave the same value"
+    return f"a second program gave the same value, but not by itself: {item.note}"
 
 
 _DOUBTFUL = ("typed", "defaulted", "none")
@@ -133,6 +146,10 @@ def _described(item: Evidence) -> str:
             return f"variable {item.variable}: {one_line(item.quote, 70)}"
         case "history":
             return f"output of iteration {item.iteration}: {one_line(item.quote, 70)}"
+        case "check":
+            return f"checked: {one_line(item.quote, 100)}"
+        case "program":
+            return _second_program(item)
         case "computed":
             text = f"computed from {inputs}" if inputs else "computed from what a tool returned"
             text += f" and {count(item.calls, 'call')} of models or tools" if item.calls and inputs else ""

@@ -1,0 +1,64 @@
+"""The check of submitted outputs by a second program, which the model writes in the same session (`verify: true`).
+
+The outputs of the first program stay the answer. What the second one computes is recorded beside them, as evidence:
+whether it agrees, and whether it is independent, which the graph of the code tells (`provenance/origins.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from ..equality import same_meaning
+from ..json_values import pointer, preview
+from ..provenance.evidence import RunEvidence
+from ..results import Evidence, Verdict
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+MAX_ITERATIONS = 3
+"""How many iterations the second program may take."""
+
+
+@dataclass(slots=True)
+class FirstAnswer:
+    """The outputs that were submitted first, and what is known of the second program."""
+
+    outputs: BaseModel
+    given: tuple[str, ...] | None
+    iterations: int
+    second: BaseModel | None = None
+    second_given: tuple[str, ...] | None = None
+    problem: str = ""
+    """Why there is no second value."""
+
+
+def request() -> str:
+    """Return what the model is asked for when it has submitted."""
+    return files(__package__).joinpath("prompts", "verify.md").read_text(encoding="utf-8").strip()
+
+
+def evidence_of_second(
+    answer: FirstAnswer, first: dict[str, Any], second: dict[str, Any] | None, run: RunEvidence
+) -> Sequence[Evidence]:
+    """Return a piece of evidence for each field: whether the second program agrees. The outputs are plain JSON."""
+    if second is None:
+        return [Evidence(pointer((name,)), "program", note=answer.problem) for name in first]
+    pieces: list[Evidence] = []
+    origins = {name: run.independence(name, value, answer.iterations) for name, value in second.items()}
+    verdict: Verdict
+    for name, value in first.items():
+        other = second.get(name)
+        why_not, origin = origins.get(name, ("it gave none", None))
+        if not same_meaning(value, other):
+            verdict, note = "differs", None
+        else:
+            verdict, note = ("agrees", None) if why_not is None else ("not independent", why_not)
+        about: dict[str, Any] = {}
+        if origin is not None:
+            about = {"chain": origin.chain, "inputs": origin.inputs, "iteration": origin.iteration}
+        pieces.append(Evidence(pointer((name,)), "program", preview(other), verdict=verdict, note=note, **about))
+    return pieces
