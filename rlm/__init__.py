@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .settings import configure
     from .shapes import describe
     from .signatures import Signature
+    from .signatures.cited import Cited
     from .tasks import load as load_task
 
 # The package `rlms` installs a package `rlm`, too, in the same folder: whichever comes later overwrites the other.
@@ -39,6 +40,7 @@ __all__ = [
     "RLM",
     "BatchSummary",
     "Chat",
+    "Cited",
     "Evidence",
     "Extracted",
     "Failed",
@@ -71,6 +73,7 @@ _MODULES = {
     "RLM": "predict:Predict",
     "BatchSummary": "batch.summary",
     "Chat": "chat.chat",
+    "Cited": "signatures.cited",
     "Evidence": "results",
     "Extracted": "results",
     "Failed": "results",

@@ -181,13 +181,14 @@ class AgreementLoop:
         return self.ledger.trigger.shared_limit(self.ledger.state()) is not None
 
     def _answers(self) -> dict[int, Mapping[str, Any]]:
-        """Return the outputs of the runs that have an answer, as plain JSON."""
+        """Return the outputs of the runs that have an answer, as plain JSON. Quotes are not compared."""
         answered = {number: one for number, one in sorted(self.results.items()) if not isinstance(one, Failed)}
         return {number: self._plain_outputs(one) for number, one in answered.items()}
 
     def _plain_outputs(self, result: ExecutionResult[Any]) -> dict[str, Any]:
         assert not isinstance(result, Failed)
-        return self.config.signature.outputs_to_json(result.outputs)
+        signature = self.config.signature
+        return signature.without_quotes(signature.outputs_to_json(result.outputs))
 
     async def _reconcile(self, votes: Tally) -> int | None:
         """Run once more, with the programs of the two most frequent answers shown. Return the number of the run."""
@@ -234,13 +235,16 @@ class AgreementLoop:
     async def _composed(self, best: ExecutionResult[Any], votes: Tally) -> ExecutionResult[Any]:
         """Return the best run's result; with values of the others where most say otherwise, if the whole fits."""
         outputs = votes.outputs()
+        if self.config.signature.cited:  # quotes belong to the value that they were submitted with
+            return best
         if _plain(outputs) == self._plain_outputs(best) or all(vote.agree == 1 for vote in votes.votes):
             return best
         try:
             typed = self.config.signature.outputs_from_json(_plain(outputs))
         except InvalidOutputs:
             return best
-        if self.config.checks and await output_check(self.config)(_plain(outputs)) is not None:
+        check = output_check(self.config, self.inputs)
+        if check is not None and await check(_plain(outputs)) is not None:
             return best
         assert not isinstance(best, Failed)
         evidence = self._evidence(best, outputs)

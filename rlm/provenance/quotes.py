@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,8 @@ from ..json_values import Path, pointer
 _LONG_CHARS, _LONG_WORDS = 16, 3
 _MAX_TEXTS = 10_000
 _MAX_SEARCHED = 400_000_000
-_MAX_NEAR = 2_000_000
+_MAX_NEAR, _MAX_NORMAL = 2_000_000, 2_000_000
+_MAX_ALIKE, _MAX_QUOTE = 100_000_000, 2_000
 _SINGLE = "\u2018\u2019\u201a\u201b\u2032`\u00b4"
 _DOUBLE = "\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb"
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"
@@ -69,12 +71,31 @@ class Texts:
         """Return the place of a quote: exactly, or else with white space and quotation marks made alike."""
         text = quote.strip()
         exact = self.find(text)
-        if exact is not None or not text:
+        if exact is not None or not any(char.isalnum() for char in text):
             return exact
+        return self._find_alike(text) or self._find_normal(text)
+
+    def _find_alike(self, text: str) -> Quote | None:
+        """Return the first place of a text in which spaces, quotation marks and dashes may differ."""
+        pattern = re.compile("".join(_pattern_of(piece) for piece in re.findall(r"\s+|\S", text[:_MAX_QUOTE])))
+        for _, place, whole in self._texts:
+            if self._searched > _MAX_ALIKE or len(text) > _MAX_QUOTE:
+                return None
+            self._searched += len(whole)
+            for match in itertools.islice(pattern.finditer(whole), 100):
+                start, end = match.span()
+                if not (_joins(whole[start - 1 : start], text[0]) or _joins(whole[end : end + 1], text[-1])):
+                    return _quote(place, whole, start, end, exact=False)
+        return None
+
+    def _find_normal(self, text: str) -> Quote | None:
+        """Return the first place of a text, both in their normal form. Long inputs are not searched."""
         wanted = normalize(text)[0]
         for index, (_, place, whole) in enumerate(self._texts):
             if self._searched > _MAX_SEARCHED:
                 return None
+            if len(whole) > _MAX_NORMAL:
+                continue
             self._searched += len(whole)
             if index not in self._normal:
                 self._normal[index] = normalize(whole)
@@ -120,6 +141,16 @@ def normalize(text: str) -> tuple[str, list[int]]:
         chars.append(alike)
         offsets += [match.start()] * len(alike)
     return "".join(chars), offsets
+
+
+def _pattern_of(piece: str) -> str:
+    """Return a pattern for white space, or for one character and those that look like it."""
+    if piece.isspace():
+        return r"\s+"
+    for alike, plain in ((_SINGLE, "'"), (_DOUBLE, '"'), (_DASHES, "-")):
+        if piece in alike or piece == plain:
+            return f"[{re.escape(alike + plain)}]"
+    return re.escape(piece)
 
 
 def _find_words(text: str, value: str) -> int:

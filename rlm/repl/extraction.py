@@ -49,7 +49,7 @@ async def extract_outputs(
         # A calibrator judges when the run has ended, with all that is known then: `trust.judged`.
         scorer=score if isinstance(config.scorer, Calibrator) else config.scorer,
         on_attempt=lambda attempt, text: emit(event_data.extraction_attempted(emit.run_id, attempt, text)),
-        check=output_check(config) if config.checks else None,
+        check=output_check(config, inputs),
     )
     # The values of the outputs are compared as JSON.
     inputs = {

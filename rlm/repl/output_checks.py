@@ -12,6 +12,7 @@ import sandbox
 
 if TYPE_CHECKING:
     from .config import RunConfig
+import asyncio
 import datetime
 import math
 from collections.abc import Collection, Iterator
@@ -20,23 +21,66 @@ from pydantic_core import to_jsonable_python
 
 from ..extraction.schema import Schema
 from ..json_values import Path, pointer, replaced
+from ..provenance.quotes import Quote, Texts
+from ..signatures.cited import quotes_in
+from ..text import cut_middle
 
 Check: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[str | None]]
 """Says what is wrong with outputs that fit the signature; None if nothing is."""
 
 _CHECK_S = 5.0
+_SHOWN = 300
+MAX_QUOTES = 200
+"""The most quotes of one answer that are looked up."""
 
 
-def output_check(config: RunConfig) -> Check:
-    """Return the check of a run's outputs."""
+def output_check(config: RunConfig, inputs: Mapping[str, Any]) -> Check | None:
+    """Return the check of a run's outputs: their quotes, and the checks of the task. None if there are neither."""
+    signature = config.signature
+    if not config.checks and not signature.cited:
+        return None
 
     async def check(outputs: Mapping[str, Any]) -> str | None:
-        signature = config.signature
+        typed = signature.check_outputs(outputs)
+        problem = await asyncio.to_thread(wrong_quote, typed, inputs) if signature.cited else None
+        if problem is not None or not config.checks:
+            return problem
         # Defaults of what was not given are checked, too.
-        whole = {**signature.outputs_to_json(signature.check_outputs(outputs)), **outputs}
+        whole = signature.without_quotes({**signature.outputs_to_json(typed), **outputs})
         return await failed_check(config.checks, whole, config.isolation, config.pool)
 
     return check
+
+
+def wrong_quote(outputs: Any, inputs: Mapping[str, Any]) -> str | None:
+    """Say which quote in typed outputs is in no input, with the text that is most like it; None if all are."""
+    for number, (path, quote) in enumerate(quotes_in(outputs)):
+        if number == MAX_QUOTES:
+            return f"There are more than {MAX_QUOTES} quotes. Submit those that matter most."
+        found = place_of_quote(inputs, quote)
+        if not found["found"]:
+            near = found.get("nearest")
+            message = f"The quote at '{pointer(path)}' is in none of the inputs: {cut_middle(quote, _SHOWN)!r}."
+            message += " Copy it from there, word for word, for example with a slice or a regular expression."
+            if near is not None:
+                message += f" The nearest text is in {near['input']}, line {near['line']}: {near['text']!r}"
+            return message
+    return None
+
+
+def place_of_quote(inputs: Mapping[str, Any], quote: str) -> dict[str, Any]:
+    """Return where a quote stands in the inputs; where it does not, the text that is most like it."""
+    texts = Texts(inputs)
+    found = texts.look_up(quote)
+    if found is not None:
+        return {"found": True, "exact": found.exact, **_place(found)}
+    near = texts.nearest(quote)
+    return {"found": False} if near is None else {"found": False, "nearest": _place(near)}
+
+
+def _place(quote: Quote) -> dict[str, Any]:
+    about = {"input": quote.input, "start": quote.start, "end": quote.end, "line": quote.line}
+    return {**about, "text": cut_middle(quote.text, _SHOWN)}
 
 
 async def failed_check(

@@ -14,10 +14,28 @@ from ..provenance.evidence import RunEvidence
 from ..provenance.known_names import MODEL_CALLS
 from ..provenance.origins import Call
 from ..provenance.program import Cell
+from ..provenance.quotes import Texts
 from ..results import Evidence, Extracted, Failed, Submitted
 from ..signatures import Signature
+from ..signatures.cited import quotes_in
 from .replay import RecordedCall
 from .verification import FirstAnswer, evidence_of_second
+
+
+def _value_alone(value: Any) -> Any:
+    """Return a cited value without its quotes, which have a place of their own."""
+    return {"value": value["value"]} if isinstance(value, dict) and "value" in value else value
+
+
+def _quoted(outputs: Any, inputs: Mapping[str, Any]) -> Iterator[Evidence]:
+    """Yield the place of each quote that was submitted."""
+    for path, quote in quotes_in(outputs):
+        found = Texts(inputs).look_up(quote)
+        if found is not None:
+            note = None if found.exact else "but for spaces, quotation marks or dashes"
+            about: dict[str, Any] = {"input": found.input, "span": (found.start, found.end), "line": found.line}
+            names = (found.input.split("/")[0],)
+            yield Evidence(pointer(path), "quoted", found.text[:_MAX_QUOTE], inputs=names, note=note, **about)
 
 
 def _checked(checks: Sequence[str], outputs: Mapping[str, Any]) -> Iterator[Evidence]:
@@ -32,6 +50,7 @@ def _checked(checks: Sequence[str], outputs: Mapping[str, Any]) -> Iterator[Evid
                 yield Evidence(pointer((name,)), "check", check)
 
 
+_MAX_QUOTE = 200
 _logger = logging.getLogger("rlm")
 Ending = TypeVar("Ending", bound=Submitted[Any] | Extracted[Any] | Failed)
 
@@ -74,11 +93,16 @@ def with_evidence(
         if isinstance(result, Failed):
             return replace(result, evidence=run.of_submitted(partial or {}, given))
         outputs = signature.outputs_to_json(result.outputs)
-        more = list(_checked(checks, outputs))
+        more = (
+            [*_quoted(result.outputs, inputs), *_checked(checks, outputs)]
+            if signature.cited
+            else list(_checked(checks, outputs))
+        )
+        outputs = {name: _value_alone(value) if name in signature.cited else value for name, value in outputs.items()}
         if first is not None:
             second = None if first.second is None else signature.outputs_to_json(first.second)
             whole = RunEvidence(cells, inputs, answers.calls, tools)
-            more += evidence_of_second(first, outputs, second, whole)
+            more += evidence_of_second(first, outputs, second, whole, signature)
         if isinstance(result, Submitted):
             return replace(result, evidence=(*run.of_submitted(outputs, given), *more))
         return replace(result, evidence=(*run.of_extracted(outputs, result.evidence), *more))

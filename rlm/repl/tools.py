@@ -28,7 +28,7 @@ from ..signatures.code_values import code_value
 from .hints.grounding import Grounding
 from .host_calls import current_call, plain
 from .llm import RunModels
-from .output_checks import Check, coerce, write_numbers
+from .output_checks import Check, coerce, place_of_quote, write_numbers
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -46,13 +46,14 @@ RESERVED = frozenset(
             "rlm_query",
             "rlm_query_batched",
             "validate_json",
+            "verify_quote",
             "budget",
         ),
         "SHOW_VARS",
         *("describe", "peek", "search", "chunk", "count_tokens"),
     ]
 )
-REPEATABLE = ("SUBMIT", "validate_json")
+REPEATABLE = ("SUBMIT", "validate_json", "verify_quote")
 """Functions without an effect outside of the run: replayed cells call them again."""
 
 _PARALLEL = 16
@@ -150,6 +151,9 @@ class ReplTools:
     max_parallel: int = _PARALLEL
     """How many questions of one call are asked at once, at most."""
 
+    sources: Mapping[str, Any] = field(default_factory=dict)
+    """The inputs, in which quotes are looked up."""
+
     _schema: Schema | None = None
     _errors: dict[int, str] | None = None
 
@@ -163,6 +167,7 @@ class ReplTools:
             "llm_map": plain(self.llm_map),
             "llm_errors": plain(self.llm_errors),
             "validate_json": sandbox.with_types(plain(self.validate_json)),
+            "verify_quote": plain(self.verify_quote),
             "budget": plain(self.budget),
         }
         tools["rlm_query"] = plain(self.rlm_query)
@@ -173,8 +178,9 @@ class ReplTools:
 
     @property
     def hidden(self) -> Collection[str]:
-        """Functions that are not described here: child runs where there can be none."""
-        return () if self.child_run is not None else ("rlm_query",)
+        """Functions that are not described here: child runs where there can be none, quotes where none are wanted."""
+        hidden = () if self.child_run is not None else ("rlm_query",)
+        return hidden if self.signature.cited else (*hidden, "verify_quote")
 
     def _described_llm_query(self) -> Callable[..., Any]:
         function = plain(self.llm_query)
@@ -364,6 +370,12 @@ class ReplTools:
         if problem is None and self.check is not None:
             problem = await self.check(values)
         return problem or "valid"
+
+    async def verify_quote(self, text: str) -> dict[str, Any]:
+        """Where a text stands in the inputs: {"found": True, "input": ..., "line": ...}, or what is nearest to it."""
+        if not isinstance(text, str):
+            raise TypeError(f"verify_quote(text): a text, not {type(text).__name__}")
+        return await asyncio.to_thread(place_of_quote, self.sources, text)
 
     async def budget(self) -> dict[str, Any]:
         """What is left: iterations, LLM calls, seconds."""

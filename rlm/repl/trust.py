@@ -141,12 +141,13 @@ def _refused(
 
 def _of_evidence(pieces: Sequence[Evidence]) -> dict[str, float]:
     """Return the features of the evidence for one field."""
-    origins = [piece for piece in pieces if piece.is_origin]
+    origins = [piece for piece in pieces if piece.is_origin and "/quotes/" not in piece.path]
     verdicts = [piece.verdict for piece in pieces if piece.kind == "program"]
     beside = {
         "checked": float(any(piece.kind == "check" for piece in pieces)),
         "confirmed": float("agrees" in verdicts),
         "contradicted": float("differs" in verdicts),
+        "cited": float(any("/quotes/" in piece.path and piece.kind == "quoted" for piece in pieces)),
     }
     if not origins:
         return beside

@@ -19,6 +19,8 @@ from ..results import Evidence, Verdict
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from ..signatures import Signature
+
 MAX_ITERATIONS = 3
 """How many iterations the second program may take."""
 
@@ -42,7 +44,11 @@ def request() -> str:
 
 
 def evidence_of_second(
-    answer: FirstAnswer, first: dict[str, Any], second: dict[str, Any] | None, run: RunEvidence
+    answer: FirstAnswer,
+    first: dict[str, Any],
+    second: dict[str, Any] | None,
+    run: RunEvidence,
+    signature: Signature,
 ) -> Sequence[Evidence]:
     """Return a piece of evidence for each field: whether the second program agrees. The outputs are plain JSON."""
     if second is None:
@@ -50,8 +56,9 @@ def evidence_of_second(
     pieces: list[Evidence] = []
     origins = {name: run.independence(name, value, answer.iterations) for name, value in second.items()}
     verdict: Verdict
-    for name, value in first.items():
-        other = second.get(name)
+    values, others = signature.without_quotes(first), signature.without_quotes(second)
+    for name, value in values.items():
+        other = others.get(name)
         why_not, origin = origins.get(name, ("it gave none", None))
         if not same_meaning(value, other):
             verdict, note = "differs", None

@@ -20,6 +20,7 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
+from .cited import is_cited
 from .parser import REQUIRED, SignatureError
 
 _WORDS: dict[Any, str] = {
@@ -89,6 +90,9 @@ def _container(origin: type, inner: tuple[Any, ...], depth: int) -> str:
 
 
 def _model(kind: type[BaseModel], depth: int) -> str:
+    if is_cited(kind):
+        inner = describe(kind.model_fields["value"].annotation, depth=depth - 1)
+        return f'{{"value": {inner}, "quotes": list of texts copied word for word from the inputs, which support it}}'
     if depth <= 0:
         return kind.__name__
     fields = [

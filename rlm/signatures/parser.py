@@ -17,6 +17,7 @@ from enum import Enum
 from typing import Any, Literal, NoReturn, Optional, Union
 
 from ..errors import RlmError
+from .cited import Cited
 
 _MAX_CHARS = 20_000
 _MAX_DEPTH = 30
@@ -45,6 +46,7 @@ _GENERIC: dict[str, tuple[Any, int | None]] = {
     "tuple": (tuple, None),
     "Optional": (Optional, 1),
     "Union": (Union, None),
+    "Cited": (Cited, 1),
 }
 
 
@@ -246,7 +248,7 @@ class _TypeReader:
             return Optional[types[0]]  # noqa: UP045
         if generic is Union:
             return Union[types]  # noqa: UP007
-        return python_types.GenericAlias(generic, types)
+        return Cited.__class_getitem__(types[0]) if generic is Cited else python_types.GenericAlias(generic, types)
 
     def _literal(self, node: ast.expr) -> Any:
         value = self.constant(node)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from functools import cached_property
 from typing import Annotated, Any, TypeVar
@@ -17,6 +17,7 @@ import pydantic
 from pydantic import BaseModel, TypeAdapter
 
 from ..json_values import jsonable, pointer, preview_typed
+from .cited import Cited, is_cited
 from .code_values import code_value, keeps_types
 from .fields import Field, UntitledSchema, allow_shadowing, check_name, make_adapter, make_model
 from .parser import REQUIRED, SignatureError, parse
@@ -81,6 +82,29 @@ class Signature:
             raise SignatureError(
                 f"signature {self.name!r}: {', '.join(map(repr, taken))} would hide a name of the REPL; rename it"
             )
+
+    def citing(self, names: Collection[str]) -> Signature:
+        """Return the signature with outputs that are submitted with quotes: `Cited[...]`. Raise `SignatureError`."""
+        outputs = {field.name: field for field in self.outputs}
+        for name in names:
+            if name not in outputs:
+                raise SignatureError(f"{name!r} is no output of {self.name!r}; these are {', '.join(outputs)}")
+            kind = outputs[name].type
+            if not is_cited(kind):
+                outputs[name] = replace(outputs[name], type=Cited.__class_getitem__(kind), typed=True)
+        return Signature(self.name, self.instructions, self.inputs, tuple(outputs.values())) if names else self
+
+    @cached_property
+    def cited(self) -> frozenset[str]:
+        """The outputs that are submitted with quotes."""
+        return frozenset(field.name for field in self.outputs if is_cited(field.type))
+
+    def without_quotes(self, outputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return outputs, which are plain JSON, with the values alone of those that are submitted with quotes."""
+        return {
+            name: value["value"] if name in self.cited and isinstance(value, dict) and "value" in value else value
+            for name, value in outputs.items()
+        }
 
     def to_dspy(self) -> Any:
         """Return the `dspy.Signature` class: the one this was read from, or a new one of the same fields."""

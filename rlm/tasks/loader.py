@@ -165,7 +165,7 @@ class _Loader:
         path, text = ("signature",), file.signature
         try:
             source = text if "->" in text else self._signature_class(text)
-            return Signature.of(source, instructions=file.instructions, reserved=_reserved())
+            signature = Signature.of(source, instructions=file.instructions, reserved=_reserved())
         except SignatureError as error:
             place = self.document.value_place(path)
             if error.text is not None and error.position is not None:
@@ -174,6 +174,11 @@ class _Loader:
             self.problems.append(self.document.problem(f"signature: {message}", place))
         except references.ImportProblem as error:
             self.problems.append(self.document.problem(f"signature: {error}", self.document.value_place(path)))
+        else:
+            try:
+                return signature.citing(file.cite)
+            except SignatureError as error:
+                self.problems.append(self.document.problem(f"cite: {error}", self.document.value_place(("cite",))))
         return None
 
     def _signature_class(self, reference: str) -> Any:

@@ -491,6 +491,12 @@ class TaskFile(Section):
         description="Python expressions over the outputs that must be true of an answer.",
         examples=[["answer >= 0"]],
     )
+    cite: list[str] = Field(
+        default_factory=list,
+        description="Outputs that are submitted with quotes from the inputs, which are looked up there. See "
+        "docs/evidence.md.",
+        examples=[["answer"]],
+    )
     verify: bool = Field(
         False,
         description="Whether the model writes a second, different program that checks what it submitted. See "

@@ -11,7 +11,7 @@ const KEYWORDS = new Set(
 );
 const REPL_FUNCTIONS = new Set(
   (
-    "SUBMIT describe llm_query llm_batch llm_query_batched llm_map llm_errors rlm_query rlm_query_batched SHOW_VARS validate_json budget " +
+    "SUBMIT describe llm_query llm_batch llm_query_batched llm_map llm_errors rlm_query rlm_query_batched SHOW_VARS validate_json verify_quote budget " +
     "peek search chunk count_tokens"
   ).split(" "),
 );
