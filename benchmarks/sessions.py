@@ -20,6 +20,7 @@ from typing import Any
 
 import table
 from peers import BY_KEY, CONTENDERS, Entry
+from peers.dspy_deno import import_map, write_import_map
 from results import Results
 from workers import HERE, ROOT, Stopped, Worker, shorten
 
@@ -105,11 +106,19 @@ def prepare(peer_python: Path, deno_dir: Path) -> None:
         found = subprocess.run(["npm", "config", "get", "registry"], capture_output=True, text=True, check=False)
         if found.returncode == 0:
             env["NPM_CONFIG_REGISTRY"] = found.stdout.strip()
-    for script in (HERE / "peers" / "pyodide_bare.js", Path(dspy) / "runner.js"):
-        command = [deno, "cache", "--no-config", "--no-lock", str(script)]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-        outcome = "cached" if done.returncode == 0 else shorten(done.stderr[done.stderr.find("error:") :])
-        print(f"{script.name}: {outcome}")
+    deno_dir.mkdir(parents=True, exist_ok=True)
+    import_map(deno_dir).unlink(missing_ok=True)
+    runner = Path(dspy) / "runner.js"
+    if cache(deno, HERE / "peers" / "pyodide_bare.js", env) and not cache(deno, runner, env):
+        cache(deno, runner, env, f"--import-map={write_import_map(deno_dir)}")
+
+
+def cache(deno: str, script: Path, env: dict[str, str], *options: str) -> bool:
+    command = [deno, "cache", "--no-config", "--no-lock", *options, str(script)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    outcome = "cached" if done.returncode == 0 else shorten(done.stderr[done.stderr.find("error:") :])
+    print(" ".join([script.name, *options]) + f": {outcome}")
+    return done.returncode == 0
 
 
 def heading(rounds: int) -> str:
