@@ -150,7 +150,9 @@ class SandboxInterpreter:
 
     def _prepare(self, code: Any, variables: Any) -> None:
         """Give the session the tools as they are now, and the variables."""
-        if problem := _tools_problem(self.tools) or _code_problem(code) or _variables_problem(variables, self.tools):
+        if problem := _tools_problem(self.tools):
+            raise ValueError(problem)
+        if problem := _code_problem(code) or _variables_problem(variables, self.tools):
             raise CodeInterpreterError(problem)
         values = {}
         for name, value in variables.items():
@@ -178,6 +180,9 @@ class SandboxInterpreter:
         printed = result.text.removesuffix("\n")
         if result.exited:
             raise CodeExecutionError("\n".join(filter(None, [printed, "SystemExit: the code called sys.exit()"])))
+        if self._timeout is not None and isinstance(result.limit, sandbox.CellTimeLimit):
+            late = f"TimeLimit: the code exceeded execution timeout, {self._timeout:g} s; its variables are still there"
+            raise CodeExecutionError("\n".join(filter(None, [printed, late])))
         if result.error is not None:
             if result.error.name in _SYNTAX_ERRORS:
                 raise SyntaxError(result.error.message)
@@ -248,7 +253,7 @@ def _value_of(result: sandbox.CellResult) -> Any:
 
 def _tools_problem(tools: Mapping[str, Any]) -> str | None:
     if refused := [name for name in tools if not _can_be_bound(name)]:
-        return f"tools: {', '.join(map(repr, refused))} cannot be called by code; give each a Python name of its own"
+        return f"tools have invalid names: {', '.join(map(repr, refused))}; give each a Python name of its own"
     if refused := [name for name, tool in tools.items() if not callable(tool)]:
         return f"tools: {', '.join(map(repr, refused))} cannot be called: give functions"
     return None
@@ -262,9 +267,9 @@ def _variables_problem(variables: Any, tools: Mapping[str, Any]) -> str | None:
     if not isinstance(variables, Mapping):
         return f"variables are values by name, not {type(variables).__name__}"
     if refused := [name for name in variables if not _can_be_bound(name)]:
-        return f"variables: {', '.join(map(repr, refused))} cannot be the name of a variable"
+        return f"variables have invalid names: {', '.join(map(repr, refused))}"
     if refused := [name for name in variables if name in tools]:
-        return f"variables: {', '.join(map(repr, refused))} is a tool, too; give one of them another name"
+        return f"variables have invalid names: {', '.join(map(repr, refused))} is a tool, too"
     return None
 
 
