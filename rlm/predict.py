@@ -105,6 +105,10 @@ class SandboxSettings:
     pool: sandbox.Pool | None = None
     """Where kernels come from; None is the pool of the process."""
 
+    kernel_name: str | None = None
+    """Another Jupyter kernel by the name of its kernelspec, on another machine for example: see docs/scale.md. Its
+    provisioner confines it; `isolation` and `pool` do not count."""
+
 
 class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
     """Runs a signature to one of three endings. Holds no state of a run: one instance can serve many at once.
@@ -220,6 +224,7 @@ class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
             "checks": (checks,) if isinstance(checks, str) else tuple(checks),
             "scorer": scorer_of(confidence, accept_at),
             "pool": settings.pool,
+            "kernel_name": settings.kernel_name,
             "mode": _mode(mode, map),
             "map": None if map is None else map.for_signature(self.signature),
         }

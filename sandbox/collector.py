@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from . import errors
@@ -14,6 +15,7 @@ _FLOOD_SLACK = 32 << 20
 _MAX_TEXT = 200_000
 _MAX_COUNT = 1 << 53
 _MIME_TYPES = 16
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _MIN_MESSAGE = 512
 """A message counts as at least so many bytes: a short one also takes time."""
 
@@ -106,6 +108,7 @@ class Collector:
             return None
         lines = content.get("traceback")
         traceback = "\n".join(_text(line) for line in lines[:2000]) if isinstance(lines, list) else ""
+        traceback = _COLORS.sub("", traceback[: 2 * _MAX_TEXT])  # those of IPython, from a kernel that is not ours
         line = self.facts.get("line")
         return CellError(
             _text(content.get("ename"), 200),

@@ -69,6 +69,9 @@ class RunConfig:
     """The dspy adapter of steps, typed questions and the extraction: `rlm.OutlinesAdapter()`, for example."""
 
     pool: sandbox.Pool | None = None
+    kernel_name: str | None = None
+    """Another Jupyter kernel by the name of its kernelspec, confined as its provisioner confines it."""
+
     kernels: KernelSource = field(default_factory=OwnKernels)
     """Where the kernel comes from. Child runs have kernels of their own."""
 

@@ -53,7 +53,7 @@ def run_started(
         models=ModelNames(*(str(getattr(model, "model", model)) for model in models)),
         trigger=ledger.trigger,
         settings=RunSettings(
-            isolation=config.isolation,
+            isolation=config.isolation if config.kernel_name is None else f"kernel {config.kernel_name}",
             policy=config.policy,
             depth=config.depth,
             limits=dataclasses.asdict(config.limits),

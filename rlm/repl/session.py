@@ -76,6 +76,7 @@ class ReplSession:
             "protected": tuple(inputs),
             "helpers": helper_source(),
             "pool": config.pool,
+            "kernel_name": config.kernel_name,
         }
         self._given = frozenset(inputs)
         self._kernels = config.kernels
