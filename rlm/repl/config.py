@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import sandbox
 
 from ..budgets import FallbackTrigger, Ledger
+from ..calibration.calibrator import without_rule
 from ..events import Observer, ignore
 from ..extraction.confidence import Scorer, score
 from ..models.client import Answer
@@ -101,6 +102,27 @@ class RunConfig:
             self.map.for_signature(self.signature)
         refuse_tools(self.tools, self.signature, self.values)
         return self.signature.plain_inputs(inputs)
+
+    def for_child(self, signature: Signature, model: Any = None) -> RunConfig:
+        """Return the configuration of a child run. What is about the outputs of the whole task is left out."""
+        tools = self.child_tools or Tools(self.tools, self.values)
+        return replace(
+            self,
+            signature=signature,
+            main_model=model or self.main_model,
+            main_call=None,
+            tools=tools.functions,
+            values=tools.values,
+            kernels=OwnKernels(),
+            scorer=without_rule(self.scorer),
+            checks=(),
+            verify=False,
+            mode="repl",
+            map=None,
+            guidance=None,
+            sealed={},
+            task=None,
+        )
 
     async def run(
         self,

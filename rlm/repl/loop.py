@@ -8,55 +8,37 @@ reads), `reply` (what it wrote), `session` (where its code runs), `tools` (what 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
-import sandbox
-
+from .. import events
 from ..budgets import FallbackReason, Ledger
-from ..calibration.calibrator import Calibrator, without_rule
-from ..events import (
-    CellStarted,
-    ConversationCompacted,
-    Emitter,
-    HistoryAppended,
-    IterationStarted,
-    ReplayDiffered,
-    RunEnded,
-    RunInterrupted,
-    TiersUsed,
-    TriggerFired,
-)
 from ..history import REPLHistory, REPLHistoryEntry
 from ..models.cache import run_scope
 from ..models.client import Answer, ModelError
 from ..models.profile import profile_of
-from ..results import ExecutionResult, Extracted, Failed, FailureCause, Submitted
+from ..results import ExecutionResult, Failed, FailureCause, Submitted
 from ..signatures import Signature
-from ..signatures.code_values import code_value
-from . import event_data, trust
+from . import event_data, verification
 from .config import RunConfig
+from .ending import complete, failure, judge
 from .extraction import extract_outputs
 from .hints.grounding import Grounding
 from .hints.rules import CellFacts, hints_for
 from .host_calls import CallLog, current_call
-from .kernels import OwnKernels
 from .llm import OutOfTime, RunModels
 from .opening import first_cell
 from .output_checks import output_check
-from .profiles import Observation, profile_for
-from .provenance import ModelAnswers, with_evidence
+from .profiles import profile_for
+from .provenance import ModelAnswers
 from .replay import RecordedRun
 from .session import ReplSession, helper_source, output_of
 from .tools import REPEATABLE, RESERVED, DepthExceeded, ReplTools
-from .verification import MAX_ITERATIONS as MAX_SECOND
 from .verification import FirstAnswer
-from .verification import request as verification_request
-
-Ending = TypeVar("Ending", bound=Submitted[Any] | Extracted[Any] | Failed)
 
 
 def new_run_id() -> str:
@@ -87,7 +69,7 @@ class RunLoop:
         self.recorded = past.iterations if past is not None else ()
         self.ledger = ledger or Ledger(config.trigger, spent=past.usage if past is not None else None)
         self.ledger.keep_for_extraction()
-        self.emit = Emitter(self.id, config.observe)
+        self.emit = events.Emitter(self.id, config.observe)
         self.history = REPLHistory()
         self.profile = profile_for(profile_of(config.main_model).constrains)
         self.grounding = Grounding.of(self.inputs, config.kernels.read, doubtful=self.profile.doubts_outputs)
@@ -102,25 +84,19 @@ class RunLoop:
             sources=self.inputs,
             grounding=self.grounding,
             inputs=self.inputs if config.mode != "repl" else None,
-            map_answers=past.map_answers if past is not None else {},
             max_parallel=config.max_parallel,
         )
         functions = self.tools.functions(config.tools)
         self.calls = CallLog(self.emit, REPEATABLE)
         self.answers = ModelAnswers()
-        values = {name: code_value(value) for name, (value, _) in config.values.items()}
-        self.session = ReplSession({**self.inputs, **config.sealed, **values}, functions, self.calls, config)
+        self.session = ReplSession(self.inputs, functions, self.calls, config)
         self.conversation = self.profile.begin(
-            config.signature,
+            config,
             self.inputs,
             {name: function for name, function in functions.items() if name not in self.tools.hidden},
             helper_source(),
             self.ledger.remaining(0),
-            config.guidance,
             known=RESERVED,
-            before=config.kernels.context,
-            values=config.values,
-            system_prompt=config.system_prompt,
         )
         self.running: tuple[int, str | None, str] | None = None  # number, reasoning and code of the present cell
         self.first: FirstAnswer | None = None  # what a second program checks
@@ -134,75 +110,47 @@ class RunLoop:
             with run_scope():
                 async with self.session:
                     result = await self._iterate_until_done()
-        except ModelError as error:
-            cause = FailureCause("model", error.kind)
-            result = Failed(f"the model could not be asked ({error.kind}): {error}", cause=cause)
-        except sandbox.SandboxError as error:
-            cause = FailureCause("sandbox", type(error).__name__)
-            result = Failed(f"the sandbox could not go on: {error}", cause=cause)
         except asyncio.CancelledError:
-            self.emit(RunInterrupted(self.id))
+            self.emit(events.RunInterrupted(self.id))
             raise
-        except Exception as error:  # a bug here or in a tool: what was found out is returned all the same
-            cause = FailureCause("fault", type(error).__name__)
-            result = Failed(f"the run broke off: {type(error).__name__}: {error}", cause=cause)
-        result = self._scored(self._with_evidence(self._complete(result)))
+        except Exception as error:
+            result = failure(error)
+        result = judge(complete(result, self), self)
         if self.emit.active:
             if tiers := self.models.tiers.by_signature:
-                self.emit(TiersUsed(self.id, tiers))
-            self.emit(RunEnded(self.id, result))
+                self.emit(events.TiersUsed(self.id, tiers))
+            self.emit(events.RunEnded(self.id, result))
         return result
 
     def partial_result(self) -> Failed:
         """Return what there is of an answer now: the history so far, and outputs that were refused."""
         reason = f"the run has not ended; iterations so far: {len(self.history)}"
-        result = self._complete(Failed(reason, cause=FailureCause("interrupted")))
+        result = complete(Failed(reason, cause=FailureCause("interrupted")), self)
         if self.running is None:
             return result
         entry = REPLHistoryEntry(*self.running, "[interrupted]", False, tuple(self.calls.timed), printed_chars=0)
         return replace(result, history=(*result.history, entry))
 
     async def _iterate_until_done(self) -> ExecutionResult[Any]:
-        while True:
-            iterations, errors = len(self.history), self.history.consecutive_errors
-            reason = self.ledger.should_trigger(iterations=iterations, consecutive_errors=errors)
-            if reason is not None and iterations >= len(self.recorded):
-                return await self._extract(reason)
-            try:
-                await self._iterate(iterations + 1)
-            except OutOfTime:
-                continue  # the trigger fires
+        while (reason := self.exhausted()) is None:
+            with contextlib.suppress(OutOfTime):  # then the trigger fires
+                await self.iterate()
             if self.tools.submitted is not None:
                 if self.config.verify:
-                    await self._verify(self.tools.submitted)
+                    await verification.verify(self.tools.submitted, self)
                 return Submitted(self.tools.submitted, len(self.history), self.ledger.usage().llm_calls)
+        return await self._extract(reason)
 
-    async def _verify(self, outputs: Any) -> None:
-        """Have the model write a second program; what it submits is kept beside the first outputs."""
-        tools, first = self.tools, FirstAnswer(outputs, self.tools.given, len(self.history))
-        self.first = first
-        tools.reopen()
-        try:
-            for _ in range(MAX_SECOND):
-                iterations, errors = len(self.history), self.history.consecutive_errors
-                reason = self.ledger.should_trigger(iterations=iterations, consecutive_errors=errors)
-                if reason is not None and iterations >= len(self.recorded):
-                    first.problem = f"there was no second program: {reason}"
-                    break
-                await self._iterate(iterations + 1)
-                if tools.submitted is not None:
-                    break
-            else:
-                first.problem = "the second program submitted nothing"
-        except (OutOfTime, ModelError, sandbox.SandboxError) as error:  # the answer is there all the same
-            first.problem = f"there was no second program: {error or 'no time was left'}"
-        finally:
-            first.second, first.second_given = tools.submitted, tools.given
-            tools.submitted, tools.given = first.outputs, first.given
+    def exhausted(self) -> FallbackReason | None:
+        """Return the limit that was reached; None while there is another iteration, or one on record."""
+        iterations, errors = len(self.history), self.history.consecutive_errors
+        reason = self.ledger.should_trigger(iterations=iterations, consecutive_errors=errors)
+        return reason if iterations >= len(self.recorded) else None
 
-    async def _iterate(self, number: int) -> None:
+    async def iterate(self) -> None:
         """Ask the main model, run its code, append to the history and the conversation."""
-        self.emit(IterationStarted(self.id, number))
+        number = len(self.history) + 1
+        self.emit(events.IterationStarted(self.id, number))
         began = time.monotonic()
         answer = await self._ask(number)
         reply = self.profile.read(answer)
@@ -215,13 +163,13 @@ class RunLoop:
             code = self.profile.prepare_code(reply.code, self.session.variables)
             entry, observation = await self._run_cell(number, reply.reasoning, code, reply.hints)
             if self.config.verify and self.first is None and self.tools.submitted is not None:
-                observation = Observation(verification_request())
+                observation = verification.request()
         self.history.append(entry)
         self.running = None
-        self.conversation.add(answer.text, observation.text)
+        self.conversation.add(answer.text, observation)
         if self.conversation.compact(list(self.history), self.session.variables):
-            self.emit(ConversationCompacted(self.id, number, len(self.conversation.turns)))
-        self.emit(HistoryAppended(self.id, number, entry.reasoning, list(reply.hints), observation.text))
+            self.emit(events.ConversationCompacted(self.id, number, len(self.conversation.turns)))
+        self.emit(events.HistoryAppended(self.id, number, entry.reasoning, list(reply.hints), observation))
         self.emit(event_data.budget_used(self.id, self.ledger, len(self.history)))
 
     async def _ask(self, number: int) -> Answer:
@@ -240,29 +188,27 @@ class RunLoop:
 
     async def _run_cell(
         self, number: int, reasoning: str | None, code: str, hints: tuple[str, ...]
-    ) -> tuple[REPLHistoryEntry, Observation]:
-        self.emit(CellStarted(self.id, number, code))
+    ) -> tuple[REPLHistoryEntry, str]:
+        self.emit(events.CellStarted(self.id, number, code))
         self.running = number, reasoning, code
         history, before = list(self.history), self.session.variables
         unread = self.grounding.start_cell(code)
         past = self.recorded[number - 1] if number <= len(self.recorded) else None
-        replayed = past is not None and past.output is not None
-        timeout = self.config.limits.cell_seconds if replayed else self.ledger.seconds_left()
+        recorded = past.output if past is not None else None
+        timeout = self.ledger.seconds_left() if recorded is None else self.config.limits.cell_seconds
         result, session_hints = await self.session.run(code, timeout, number, past)
         self.answers.add(number, self.calls.recorded)
         output, printed_chars = output_of(result)
-        if past is not None and past.output is not None and past.output != output:
-            self.emit(ReplayDiffered(self.id, number, past.output, output))
+        if recorded is not None and recorded != output:
+            self.emit(events.ReplayDiffered(self.id, number, recorded, output))
         self.emit(event_data.cell_ended(self.id, number, output, result))
         changes, variables = self.session.changes, self.session.variables
         if self.emit.active:
             self.emit(event_data.variables_changed(self.id, number, changes, variables))
-        cell = CellFacts(
+        cell = CellFacts.of(
             code,
             output,
-            result.ok,
-            error=None if result.error is None else result.error.message,
-            only_value=result.value_repr is not None and not result.text,
+            result,
             inputs=self.inputs,
             unread=unread,
             variables_before=before,
@@ -278,7 +224,7 @@ class RunLoop:
 
     async def _extract(self, reason: FallbackReason) -> ExecutionResult[Any]:
         """Extract the outputs from the history and the live variables."""
-        self.emit(TriggerFired(self.id, reason))
+        self.emit(events.TriggerFired(self.id, reason))
         variables = await self.session.last_variables()
         await self.session.close()  # host calls of a stopped cell, child runs among them, serve nobody any more
         self.ledger.release_kept()
@@ -292,44 +238,10 @@ class RunLoop:
         child = Signature.of(signature, instructions=instructions, reserved=RESERVED)
         if self.ledger.depth + 1 > self.config.depth:
             raise DepthExceeded(f"child runs may nest {self.config.depth} deep")
-        own: dict[str, Any] = {"checks": (), "main_call": None, "task": None, "guidance": None, "sealed": {}}
-        own["verify"] = False
-        own["scorer"] = without_rule(self.config.scorer)  # it is for the answer of the whole task
-        config = replace(self.config, signature=child, kernels=OwnKernels(), **own)
-        config = replace(config, mode="repl", map=None, main_model=model or config.main_model)
-        if config.child_tools is not None:
-            config = replace(config, tools=config.child_tools.functions, values=config.child_tools.values)
+        config = self.config.for_child(child, model)
         config.check_inputs(inputs)
         self.ledger.reserve_call()  # it asks models on behalf of a cell, as any call does
         result = await RunLoop(config, inputs, ledger=self.ledger.child(is_call=True), parent=self.id).run()
         if isinstance(result, Failed):
             raise RuntimeError(f"the sub-task gave no answer: {result.reason}")
         return child.outputs_to_json(result.outputs)
-
-    def _complete(self, result: Ending) -> Ending:
-        history, usage = tuple(self.history), self.ledger.usage()
-        if isinstance(result, Failed) and result.partial_outputs is None:
-            noted = None if self.first is None else self.config.signature.outputs_to_json(self.first.outputs)
-            result = replace(result, partial_outputs=noted or self.tools.rejected)
-        about: dict[str, Any] = {"iterations": len(history), "history": history, "usage": usage, "run_id": self.id}
-        return replace(result, **about)
-
-    def _with_evidence(self, result: Ending) -> Ending:
-        config, given = self.config, self.tools.given
-        known = (list(self.history), self.inputs, self.answers, config.tools.keys(), given)
-        return with_evidence(result, config.signature, *known, config.checks, self.first)
-
-    def _scored(self, result: ExecutionResult[Any]) -> ExecutionResult[Any]:
-        """Return a result with its features, and with the probability where there is a calibrator."""
-        config = self.config
-        if isinstance(result, Failed):
-            return result
-        found: trust.Features = result.features
-        if isinstance(result, Submitted):
-            known = (self.session.variables, list(self.history), self.inputs)
-            always = isinstance(config.scorer, Calibrator)
-            found = trust.searched_features(result, config.signature, *known, always=always)
-        left, most = self.ledger.remaining(len(self.history)).iterations, self.ledger.trigger.max_iterations
-        share = left / most if left is not None and most else 0.0
-        result = trust.with_features(result, config.signature, found, budget_left=share)
-        return trust.judged(result, config.scorer, config.signature, self.grounding.unread)

@@ -10,8 +10,8 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from sandbox import Variable
 
@@ -39,6 +39,9 @@ from .prompts import (
 from .reply import CUT_OFF, Reply, read_reply
 from .scripts import script_head, script_opening, text_shapes
 
+if TYPE_CHECKING:
+    from .config import RunConfig
+
 _BEGIN = "Begin. One thought, one ```python block."
 _BEGIN_LONG = "Begin. You have not seen {name} yet: do not guess, search it. One thought, one ```python block."
 _NOTHING_PRINTED = "(nothing was printed; print what you want to see)"
@@ -60,13 +63,6 @@ CODE: /([^`]*\n)?[ ]*{output}[^`=\n]* = [^`]+/
 _CORRECT = "Write the script again, corrected."
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """What the model reads after an iteration."""
-
-    text: str
-
-
 class StandardProfile:
     """Models that are asked over an API: whole descriptions, previews, long outputs."""
 
@@ -81,32 +77,26 @@ class StandardProfile:
 
     def begin(
         self,
-        signature: Signature,
+        config: RunConfig,
         inputs: Mapping[str, Any],
         functions: Mapping[str, Callable[..., Any]],
         helpers: str,
         budget: Remaining,
-        guidance: str | None,
+        *,
         known: Iterable[str],
-        values: Mapping[str, tuple[Any, str]],
-        system_prompt: str | None = None,
-        before: str | None = None,
     ) -> Conversation:
-        """Return the conversation with the system prompt and the task.
-
-        `known` are the runtime's own functions, `values` what code has beside the inputs, with their descriptions.
-        `system_prompt` takes the place of the template; `before` is a section about what was there before the run.
-        """
+        """Return the conversation with the system prompt and the task. `known` are the runtime's own functions."""
+        signature, before = config.signature, config.kernels.context
         described = [describe_function(name, function) for name, function in functions.items() if name not in ALIASES]
-        described += [*describe_helpers(helpers), *describe_values(values)]
-        system = fill_system_prompt("system", system_prompt, submit_call(signature), described)
+        described += [*describe_helpers(helpers), *describe_values(config.values)]
+        system = fill_system_prompt("system", config.system_prompt, submit_call(signature), described)
         task = template("task").substitute(
             instructions=signature.instructions,
             inputs=describe_inputs(signature, inputs),
             outputs=signature.field_list(),
             budget="\n".join([str(budget), *_last_chances(budget)]),
             before=before or "",
-            approach=quote_guidance(guidance),
+            approach=quote_guidance(config.guidance),
             begin=_begin(inputs) if before is None else _BEGIN,
         )
         return Conversation(system, task)
@@ -124,17 +114,17 @@ class StandardProfile:
         """Return the code as it is run."""
         return code
 
-    def observe(self, cell: CellFacts, hints: Sequence[str], signature: Signature, budget: Remaining) -> Observation:
+    def observe(self, cell: CellFacts, hints: Sequence[str], signature: Signature, budget: Remaining) -> str:
         """Write what the model reads after its cell: hints, what was printed, how it could submit, the budget."""
         suggestion = suggestions.suggest_submit(signature, cell)
         parts = [*hints, f"Output:\n{self._printed(cell)}"]
         if suggestion:
             parts.append(_SUGGESTION.format(submit=suggestion))
-        return Observation("\n\n".join([*parts, *_budget_lines(budget)]))
+        return "\n\n".join([*parts, *_budget_lines(budget)])
 
-    def observe_without_code(self, hints: Sequence[str], budget: Remaining) -> Observation:
+    def observe_without_code(self, hints: Sequence[str], budget: Remaining) -> str:
         """Write what the model reads after a reply in which there was nothing to run."""
-        return Observation("\n\n".join([*hints, *_budget_lines(budget)]))
+        return "\n\n".join([*hints, *_budget_lines(budget)])
 
     def usable_variables(self, variables: Mapping[str, Variable], cells: Iterable[str]) -> Mapping[str, Variable]:
         """Return the variables from which an answer can be extracted."""
@@ -166,27 +156,25 @@ class ScriptProfile(StandardProfile):
 
     def begin(
         self,
-        signature: Signature,
+        config: RunConfig,
         inputs: Mapping[str, Any],
         functions: Mapping[str, Callable[..., Any]],
         helpers: str,
         budget: Remaining,
-        guidance: str | None,
+        *,
         known: Iterable[str],
-        values: Mapping[str, tuple[Any, str]],
-        system_prompt: str | None = None,
-        before: str | None = None,
     ) -> Conversation:
         """Return the conversation with the script to complete; `known` functions are not described."""
+        signature, before = config.signature, config.kernels.context
         own = [describe_function(name, function) for name, function in functions.items() if name not in {*known}]
-        described = [*own, *describe_values(values)]
-        notes = [*filter(None, (before, "\n".join(["Also there:", *described]) if described else "", guidance))]
+        described = [*own, *describe_values(config.values)]
+        notes = [*filter(None, (before, "\n".join(["Also there:", *described]) if described else "", config.guidance))]
         shapes = text_shapes(inputs)
         names = tuple(field.name for field in signature.outputs)
         self._opening = script_opening(shapes, {*inputs, *names})
         self._submit = f"SUBMIT({', '.join(f'{name}={name}' for name in names)})"
         self._outputs = names
-        system = fill_system_prompt("system_script", system_prompt, self._submit, described)
+        system = fill_system_prompt("system_script", config.system_prompt, self._submit, described)
         script = f"{script_head(signature, inputs, shapes, notes)}\n{self._opening}"
         task = template("task_script").substitute(script=script)
         return Conversation(system, task, recent_only=True)
@@ -205,14 +193,14 @@ class ScriptProfile(StandardProfile):
         code = with_imports(code, variables)
         return code if tree_of(code) is None or "SUBMIT" in names_called(code) else f"{code.rstrip()}\n{self._submit}"
 
-    def observe(self, cell: CellFacts, hints: Sequence[str], signature: Signature, budget: Remaining) -> Observation:
+    def observe(self, cell: CellFacts, hints: Sequence[str], signature: Signature, budget: Remaining) -> str:
         """Write what the script failed on."""
         printed = cut_middle(_TRACEBACK_NOISE.sub("", cell.output).rstrip(), self.max_output_chars)
-        return Observation("\n".join([f"That gave:\n{printed}", *hints, _CORRECT]))
+        return "\n".join([f"That gave:\n{printed}", *hints, _CORRECT])
 
-    def observe_without_code(self, hints: Sequence[str], budget: Remaining) -> Observation:
+    def observe_without_code(self, hints: Sequence[str], budget: Remaining) -> str:
         """Write what was wrong with a reply in which there was nothing to run."""
-        return Observation("\n".join([*hints, _CORRECT]))
+        return "\n".join([*hints, _CORRECT])
 
     def usable_variables(self, variables: Mapping[str, Variable], cells: Iterable[str]) -> Mapping[str, Variable]:
         """Leave out variables that were only ever set to constants: the model wrote their values down."""

@@ -15,6 +15,7 @@ from sandbox import AsyncSession, CellResult, Variable
 
 from ..history import VariableChanges
 from ..shapes import kernel_source
+from ..signatures.code_values import code_value
 from .config import RunConfig
 from .host_calls import CallLog, CallReplay
 from .replay import RecordedCall, RecordedIteration
@@ -67,8 +68,10 @@ class ReplSession:
         config: RunConfig,
     ) -> None:
         self._log = calls
+        values = {name: code_value(value) for name, (value, _) in config.values.items()}
+        inputs = {**inputs, **config.sealed, **values}
         self._options: dict[str, Any] = {
-            "inputs": dict(inputs),
+            "inputs": inputs,
             "functions": {name: calls.wrap(name, function) for name, function in functions.items()},
             "limits": config.limits,
             "isolation": config.isolation,

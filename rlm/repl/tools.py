@@ -138,9 +138,6 @@ class ReplTools:
     inputs: Mapping[str, Any] | None = None
     """The inputs, for `ask_for_outputs`; None in a run without a mode."""
 
-    map_answers: Mapping[str, Mapping[int, Any]] = field(default_factory=dict)
-    """The answers that an earlier run has on record of maps that were cut off, by digest."""
-
     submitted: BaseModel | None = None
     rejected: Any = None
     """The last values that did not fit, for `partial_outputs`."""
@@ -278,7 +275,8 @@ class ReplTools:
         emit, call, model = self.models.emit, current_call.get(), self.models.sub_model
         texts = [item if isinstance(item, str) else repr(item) for item in items]
         asked = Items(texts, question, wanted, most=1 if profile_of(model).constrains else MAX_PACKED)
-        asked = replace(asked, known=self.map_answers.get(asked.digest, {}))
+        past = self.models.past
+        asked = replace(asked, known=past.map_answers.get(asked.digest, {}) if past is not None else {})
         estimate = asked.estimate(await self.models.sub_prices())
         estimate.check(self.ledger.remaining())
         digest, done = asked.digest, 0

@@ -11,15 +11,20 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from sandbox import SandboxError
+
 from ..equality import same_meaning
 from ..json_values import pointer, preview
+from ..models.client import ModelError
 from ..provenance.evidence import RunEvidence
 from ..results import Evidence, Verdict
+from .llm import OutOfTime
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from ..signatures import Signature
+    from .loop import RunLoop
 
 MAX_ITERATIONS = 3
 """How many iterations the second program may take."""
@@ -36,6 +41,28 @@ class FirstAnswer:
     second_given: tuple[str, ...] | None = None
     problem: str = ""
     """Why there is no second value."""
+
+
+async def verify(outputs: BaseModel, run: RunLoop) -> None:
+    """Have the model write a second program. What it submits is kept in `run.first`, beside the first outputs."""
+    tools, first = run.tools, FirstAnswer(outputs, run.tools.given, len(run.history))
+    run.first = first
+    tools.reopen()
+    try:
+        for _ in range(MAX_ITERATIONS):
+            if (reason := run.exhausted()) is not None:
+                first.problem = f"there was no second program: {reason}"
+                break
+            await run.iterate()
+            if tools.submitted is not None:
+                break
+        else:
+            first.problem = "the second program submitted nothing"
+    except (OutOfTime, ModelError, SandboxError) as error:  # the answer is there all the same
+        first.problem = f"there was no second program: {error or 'no time was left'}"
+    finally:
+        first.second, first.second_given = tools.submitted, tools.given
+        tools.submitted, tools.given = first.outputs, first.given
 
 
 def request() -> str:

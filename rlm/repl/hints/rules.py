@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from sandbox import Variable
+from sandbox import CellResult, Variable
 
 from ...history import REPLHistoryEntry
 from .code_facts import names_called, names_read, names_stored, nodes_of
@@ -75,6 +75,13 @@ class CellFacts:
 
     history: Sequence[REPLHistoryEntry] = ()
     """The iterations before."""
+
+    @classmethod
+    def of(cls, code: str, output: str, result: CellResult, **known: Any) -> CellFacts:
+        """Return the facts of a cell that has this result. `known` are those that the result does not tell."""
+        error = None if result.error is None else result.error.message
+        only_value = result.value_repr is not None and not result.text
+        return cls(code, output, result.ok, error, only_value, **known)
 
 
 Rule: TypeAlias = Callable[[CellFacts], str | None]

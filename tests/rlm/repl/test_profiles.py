@@ -12,6 +12,7 @@ from rlm.models.local.constraint_check import allows
 from rlm.models.local.constraints import from_response_format
 from rlm.models.profile import ModelProfile
 from rlm.models.scripted import AsyncScriptedEngine, ScriptedEngine
+from rlm.repl.config import RunConfig
 from rlm.repl.hints.code_facts import with_imports
 from rlm.repl.hints.rules import NOTHING, CellFacts, finds_nothing, repeats_a_cell, works_on_own_data
 from rlm.repl.hints.suggestions import suggest_submit
@@ -150,7 +151,8 @@ def begun(doc, **inputs):
     """What a model reads of a task over a text."""
     signature = Signature.of(f"{', '.join(['doc: str', *(f'{name}: str' for name in inputs)])} -> answer: int")
     budget = Ledger(FallbackTrigger()).remaining(0)
-    conversation = ScriptProfile().begin(signature, {"doc": doc, **inputs}, {}, "", budget, None, (), {})
+    config = RunConfig(signature, main_model=None)
+    conversation = ScriptProfile().begin(config, {"doc": doc, **inputs}, {}, "", budget, known=())
     return conversation.turns[0].text
 
 

@@ -1,0 +1,62 @@
+"""The ending of a run: its result, with the history, the usage, the evidence and the confidence.
+
+What these are is not decided here: see `provenance` for the evidence, `trust` for the confidence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sandbox import SandboxError
+
+from ..calibration.calibrator import Calibrator
+from ..models.client import ModelError
+from ..results import ExecutionResult, Extracted, Failed, FailureCause, Submitted
+from . import trust
+from .provenance import with_evidence
+
+if TYPE_CHECKING:
+    from .loop import RunLoop
+
+Ending = TypeVar("Ending", bound=Submitted[Any] | Extracted[Any] | Failed)
+
+
+def failure(error: Exception) -> Failed:
+    """Return the result of a run that an exception ended."""
+    kind = type(error).__name__
+    match error:
+        case ModelError():
+            cause = FailureCause("model", error.kind)
+            return Failed(f"the model could not be asked ({error.kind}): {error}", cause=cause)
+        case SandboxError():
+            return Failed(f"the sandbox could not go on: {error}", cause=FailureCause("sandbox", kind))
+    return Failed(f"the run broke off: {kind}: {error}", cause=FailureCause("fault", kind))
+
+
+def complete(result: Ending, run: RunLoop) -> Ending:
+    """Return the result with what all endings carry. `Failed` gets the outputs that were last submitted."""
+    history, usage = tuple(run.history), run.ledger.usage()
+    if isinstance(result, Failed) and result.partial_outputs is None:
+        outputs = None if run.first is None else run.config.signature.outputs_to_json(run.first.outputs)
+        result = replace(result, partial_outputs=outputs or run.tools.rejected)
+    about: dict[str, Any] = {"iterations": len(history), "history": history, "usage": usage, "run_id": run.id}
+    return replace(result, **about)
+
+
+def judge(result: ExecutionResult[Any], run: RunLoop) -> ExecutionResult[Any]:
+    """Return the result with its evidence and features, and with the probability where there is a calibrator."""
+    config, history = run.config, list(run.history)
+    known = (history, run.inputs, run.answers, config.tools.keys(), run.tools.given)
+    result = with_evidence(result, config.signature, *known, config.checks, run.first)
+    if isinstance(result, Failed):
+        return result
+    found: trust.Features = result.features
+    if isinstance(result, Submitted):
+        always = isinstance(config.scorer, Calibrator)
+        seen = (run.session.variables, history, run.inputs)
+        found = trust.searched_features(result, config.signature, *seen, always=always)
+    left, most = run.ledger.remaining(len(history)).iterations, run.ledger.trigger.max_iterations
+    share = left / most if left is not None and most else 0.0
+    result = trust.with_features(result, config.signature, found, budget_left=share)
+    return trust.judged(result, config.scorer, config.signature, run.grounding.unread)
