@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Never
 
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider
 
 from ..events import (
+    BudgetUsed,
     CallEnded,
     CallStarted,
     CellEnded,
     CellStarted,
+    ConversationCompacted,
+    EscalationAnswered,
     Event,
     ExtractionAttempted,
+    HistoryAppended,
+    ItemsAnswered,
+    IterationStarted,
+    MapStarted,
+    ModeChosen,
     ModelAnswered,
     ModelAsked,
     ModelFailed,
+    ModelWaiting,
+    OperatorAwaited,
+    PlanAnswered,
+    PlanEscalated,
+    PlanRejected,
+    PlansCompared,
+    PlanSelected,
+    ReplayDiffered,
     RunEnded,
     RunInterrupted,
     RunStarted,
+    TiersUsed,
     TriggerFired,
+    VariablesChanged,
 )
 from ..redaction import Redactor
 from ..results import Failed
@@ -102,8 +120,33 @@ class Spans:
             case RunInterrupted():
                 self._close(run, event)
                 self._end(run.span, event, "interrupted", None)
+            case (
+                ModelAnswered()
+                | ModelFailed()
+                | CellEnded()
+                | CallEnded()
+                | ModeChosen()
+                | IterationStarted()
+                | ModelWaiting()
+                | MapStarted()
+                | ItemsAnswered()
+                | VariablesChanged()
+                | HistoryAppended()
+                | BudgetUsed()
+                | ConversationCompacted()
+                | ReplayDiffered()
+                | TiersUsed()
+                | PlansCompared()
+                | PlanSelected()
+                | PlanRejected()
+                | PlanEscalated()
+                | OperatorAwaited()
+                | EscalationAnswered()
+                | PlanAnswered()
+            ):
+                pass  # no span of their own, or the end of a span that was not opened
             case _:
-                pass
+                _missing: Never = event  # mypy finds a kind that is not listed above
 
     def _begin(self, event: RunStarted) -> None:
         if self._redactor is not None:

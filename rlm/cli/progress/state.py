@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Never
 
 from ...budgets import FallbackTrigger
 from ...events import (
@@ -14,6 +15,8 @@ from ...events import (
     CallStarted,
     CellEnded,
     CellStarted,
+    ConversationCompacted,
+    EscalationAnswered,
     Event,
     ExtractionAttempted,
     HistoryAppended,
@@ -25,12 +28,19 @@ from ...events import (
     ModelAsked,
     ModelFailed,
     ModelWaiting,
+    OperatorAwaited,
+    PlanAnswered,
     PlanEscalated,
+    PlanRejected,
     PlansCompared,
+    PlanSelected,
+    ReplayDiffered,
     RunEnded,
     RunInterrupted,
     RunStarted,
+    TiersUsed,
     TriggerFired,
+    VariablesChanged,
 )
 from ...history import CallRecord
 
@@ -59,7 +69,7 @@ class Iteration:
 
     @property
     def submitted(self) -> bool:
-        """Return whether it called SUBMIT, and that was accepted."""
+        """Whether it called SUBMIT, and that was accepted."""
         return any(call.name == "SUBMIT" and call.error is None for call in self.calls)
 
 
@@ -236,8 +246,22 @@ class RunState:
                 self.ended = True
                 self.calls.clear()
                 self._enter("ended")
+            case (
+                HistoryAppended()
+                | VariablesChanged()
+                | ConversationCompacted()
+                | ReplayDiffered()
+                | TiersUsed()
+                | RunInterrupted()
+                | PlanSelected()
+                | PlanRejected()
+                | OperatorAwaited()
+                | EscalationAnswered()
+                | PlanAnswered()
+            ):
+                pass  # not in the state
             case _:
-                pass
+                _missing: Never = event  # mypy finds a kind that is not listed above
 
     def _count(self, event: ModelAnswered) -> None:
         self.model_calls.pop(event.id, None)
