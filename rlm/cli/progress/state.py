@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Never
+from typing import TYPE_CHECKING, assert_never
 
 from ...budgets import FallbackTrigger
 from ...events import (
@@ -260,8 +260,8 @@ class RunState:
                 | PlanAnswered()
             ):
                 pass  # not in the state
-            case _:
-                _missing: Never = event  # mypy finds a kind that is not listed above
+            case _ if TYPE_CHECKING:  # mypy finds a kind that is not listed above; at run time it changes nothing
+                assert_never(event)
 
     def _count(self, event: ModelAnswered) -> None:
         self.model_calls.pop(event.id, None)
