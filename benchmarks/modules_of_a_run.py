@@ -1,9 +1,9 @@
 """How many modules one run takes a reader through: `python benchmarks/modules_of_a_run.py [TASK.YAML] [--list]`.
 
 Counts the modules of `rlm` in which `rlm run examples/extract.yaml` executes a function, with the trace store and
-without. Importing a module does not count: bodies of modules and classes are no functions, nor are comprehensions. The
-second line counts the modules that define a class when they are imported, too. What runs in the kernel's process is not
-counted; it has no module of `rlm`.
+without. Importing a module does not count: bodies of modules and classes are no functions, nor are comprehensions, nor
+the `__getattr__` of a module, which imports call. The second line counts the modules that define a class when they are
+imported, too. What runs in the kernel's process is not counted; it has no module of `rlm`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 TASK = ROOT / "examples" / "extract.yaml"
-NO_FUNCTIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+NO_FUNCTIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "__getattr__")
 
 
 def count(task: Path, trace: str) -> dict[str, int]:
@@ -64,7 +64,7 @@ def profile(task: Path, report: Path) -> None:
         path = Path(code.co_filename)
         if path.is_relative_to(ROOT / "rlm") and code.co_name != "<module>":
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-            is_function = bool(code.co_flags & inspect.CO_OPTIMIZED) and code.co_name not in NO_FUNCTIONS
+            is_function = bool(code.co_flags & inspect.CO_OPTIMIZED) and code.co_qualname not in NO_FUNCTIONS
             modules[name] = modules.get(name, 0) + is_function
     report.write_text(json.dumps(modules))
 

@@ -84,6 +84,7 @@ def task_config(task: Task, *, answered: Mapping[str, int] | None = None) -> Run
 def _config(task: Task, observe: Observer, make: Make, answered: Mapping[str, int]) -> RunConfig:
     models = task.models
     extraction = make(models.extraction, "extraction", answered.get("extraction", 0))
+    names = map(str, (models.main, models.sub, models.extraction))
     return RunConfig(
         task.signature,
         make(models.main, "main", answered.get("main", 0)),
@@ -97,7 +98,7 @@ def _config(task: Task, observe: Observer, make: Make, answered: Mapping[str, in
         checks=tuple(task.checks),
         verify=task.verify,
         depth=task.depth,
-        scorer=for_models(task.scorer or score, map(str, (models.main, models.sub, models.extraction))),
+        scorer=for_models(task.scorer, names) if task.scorer is not None else score,
         adapter=_adapter(task, extraction, make),
         observe=observe,
         task=task.source,

@@ -6,7 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .call_log import ModelCall, TierMetrics, watch_calls
+    from .call_log import ModelCall, watch_calls
+    from .metrics import TierMetrics
     from .outlines_adapter import OutlinesAdapter
     from .two_step.adapter import TwoStep, TwoStepAdapter, TwoStepError, TwoStepParseError
     from .typed_query import TypedAnswer, ask_typed
@@ -28,7 +29,7 @@ __all__ = [
 _MODULES = {
     "ModelCall": "call_log",
     "OutlinesAdapter": "outlines_adapter",
-    "TierMetrics": "call_log",
+    "TierMetrics": "metrics",
     "TwoStep": "two_step.adapter",
     "TwoStepAdapter": "two_step.adapter",
     "TwoStepError": "two_step.errors",

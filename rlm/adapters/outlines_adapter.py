@@ -23,7 +23,8 @@ from ..dspy_bridge import StreamProgress, adapter_fallback_scope
 from ..extraction import MaxRetriesExceeded, Reply
 from ..extraction.retry import DEFAULT_ATTEMPTS
 from ..models.profile import profile_of
-from .call_log import Recording, TierCounts, TierMetrics, recording
+from .call_log import Recording, recording
+from .metrics import TierCounts, TierMetrics
 from .output_spec import NoTarget, label_of, target_of_signature
 from .registry import AdapterProfile
 from .repair_loop import repair_messages, run_sync

@@ -17,7 +17,8 @@ from ..extraction import ExtractionError, ParseError, Reply
 from ..extraction.retry import DEFAULT_ATTEMPTS
 from ..models.client import Answer
 from ..models.profile import profile_of
-from .call_log import Recording, TierMetrics, call_adapter, call_constrained, call_model
+from .call_log import Recording, call_adapter, call_constrained, call_model
+from .metrics import TierMetrics, metrics_of
 from .output_spec import Target, describe_type, target_of
 from .repair_loop import repair
 from .structured_output import Way, by_server
@@ -146,10 +147,10 @@ async def ask_typed(
 
     Raises `ModelError` where the model cannot be called, and `ExtractionError` where it gives no such value.
     """
-    record, metrics = Recording(), getattr(adapter, "metrics", None)
+    record, metrics = Recording(), metrics_of(adapter)
     if output_type is str:
         label, work = "text", _text(lm, prompt, system, options, record)
-    elif adapter is not None and not isinstance(metrics, TierMetrics) and not isinstance(output_type, Mapping):
+    elif adapter is not None and metrics is None and not isinstance(output_type, Mapping):
         label, work = describe_type(output_type), _by_adapter(adapter, lm, prompt, output_type, system, options, record)
     else:
         question = _Question(lm, target_of(output_type), prompt, system, options, max_attempts, record)
@@ -298,8 +299,8 @@ def _signature(annotation: Any, system: str | None) -> Any:
     return make_signature(fields, system or "Answer the prompt.", "Question")
 
 
-def _count(metrics: Any, label: str, lm: Any, tier: int, record: Recording, *, success: bool) -> None:
-    if not isinstance(metrics, TierMetrics):
+def _count(metrics: TierMetrics | None, label: str, lm: Any, tier: int, record: Recording, *, success: bool) -> None:
+    if metrics is None:
         return
     label, model = f"llm_query: {label}", str(getattr(lm, "model", lm))
     if record.calls and record.calls[0].step == "tier3":  # it began there, so tiers 1 and 2 have not failed

@@ -10,15 +10,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..budgets import Ledger
-from ..events import Emitter, Observer, RunEnded, RunInterrupted, TiersUsed, ignore
+from ..events import Emitter, Observer, RunEnded, RunInterrupted, ignore
 from ..extraction.errors import MaxRetriesExceeded
 from ..extraction.retry import ExtractionOrchestrator, Reply
-from ..models.client import ModelError
 from ..reading.direct import direct_prompt
 from ..repl import event_data
 from ..repl.config import RunConfig
+from ..repl.ending import failure
 from ..repl.llm import RunModels, exclude_waiting
-from ..results import ExecutionResult, Failed, FailureCause, Submitted
+from ..results import ExecutionResult, Failed, Submitted
 from ..signatures import InvalidOutputs, Signature
 
 if TYPE_CHECKING:
@@ -40,20 +40,15 @@ async def run_direct(task: Task, make: Callable[..., Any], *, observe: Observer 
         left = ledger.seconds_left()
         async with exclude_waiting(asyncio.timeout(left if math.isfinite(left) else None)):
             result = await _answer(task.signature, inputs, asker, emit)
-    except ModelError as error:
-        cause = FailureCause("model", error.kind)
-        result = Failed(f"the model could not be asked ({error.kind}): {error}", cause=cause)
     except TimeoutError:
         result = Failed(f"no answer within {task.trigger.max_duration:g} seconds")
     except asyncio.CancelledError:
         emit(RunInterrupted(emit.run_id))
         raise
     except Exception as error:
-        cause = FailureCause("fault", type(error).__name__)
-        result = Failed(f"the run broke off: {type(error).__name__}: {error}", cause=cause)
+        result = failure(error)
     result = replace(result, usage=ledger.usage(), run_id=emit.run_id)
-    if tiers := asker.tiers.by_signature:
-        emit(TiersUsed(emit.run_id, tiers))
+    asker.emit_tiers()
     emit(RunEnded(emit.run_id, result))
     return result
 

@@ -15,7 +15,7 @@ from .log import EvalLog, LogEntry
 
 K = TypeVar("K", bound=Hashable)
 Tiers = Mapping[str, Mapping[str, float]]
-"""Counters by signature: see `rlm.adapters.call_log.TierMetrics.by_signature`."""
+"""Counters by signature: see `rlm.adapters.metrics.TierMetrics.by_signature`."""
 
 _MAX_ERRORS = 3
 _START_TIER = "start_tier"

@@ -10,11 +10,10 @@ from ..dspy_bridge import call_lm, is_observed, record_call
 from ..errors import RlmError
 from .errors import Refused
 from .policy import cached_request_for, rate_limiter_for
-from .profile import profile_of
+from .profile import profile_of, protect_keys
 from .rate_limit.limiter import estimate_tokens
 from .requests import ModelResponse, config_for, request_for
 from .retry import AttemptsFailed, ModelAttempts, RetryPolicy
-from .secrets import protect_keys
 
 
 class ModelError(RlmError):

@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 
 from ..text import shorten
 from .direct.http1 import InvalidResponse
-from .profile import OTHER_CREDENTIALS, profile_of, provider_of
-from .secrets import key_variables, without_keys
+from .profile import OTHER_CREDENTIALS, key_variables, profile_of, provider_of, without_keys
 
 # dspy's errors, and those of lm15 that they are created from.
 _KINDS = {

@@ -11,11 +11,10 @@ from typing import Any
 
 from ..files import home
 from .cache import Mode, ResponseCache, forget_occurrence, next_occurrence, request_hash
-from .profile import profile_of
+from .profile import holds_key, profile_of
 from .rate_limit.bucket import Limit
 from .rate_limit.limiter import RateLimiter, limiter_key
 from .rate_limit.store import FallbackStore, FileStore, MemoryStore, Store
-from .secrets import holds_key
 
 __all__ = ["Limit", "RequestPolicy", "rate_limit_folder", "response_cache_path", "use"]
 

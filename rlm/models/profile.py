@@ -1,9 +1,14 @@
-"""The profile of a model: what it can do, and how it is reached, as far as rlm has to know."""
+"""The profile of a model: what it can do, how it is reached, and the secrets in its settings, which are redacted."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ..redaction import Redactor, is_secret_name, protect
 
 if TYPE_CHECKING:
     from .local.types import LocalModel
@@ -107,3 +112,45 @@ def provider_of(model: str) -> str | None:
     """Return the provider of a model name; None if it names none."""
     provider, slash, _ = model.partition("/")
     return provider if slash else None
+
+
+def key_variables(lm: Any, named: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the environment variables that may hold the API key; `named` are those that an error names."""
+    if key_env := profile_of(lm).key_env:
+        return (key_env,)
+    provider = provider_of(str(getattr(lm, "model", ""))) or "openai"
+    return named or KEY_VARIABLES.get(provider) or (f"{provider.upper()}_API_KEY",)
+
+
+def protect_keys(lm: Any) -> None:
+    """Redact the secrets of a model from now on in this process."""
+    protect(*_secrets(lm))
+
+
+def without_keys(text: str, lm: Any) -> str:
+    """Return a text without secrets: a server may repeat what it was sent."""
+    protect_keys(lm)
+    return Redactor().text(text)
+
+
+def holds_key(text: str, lm: Any) -> bool:
+    """Return whether a text contains a secret of the model."""
+    protect_keys(lm)
+    return Redactor({}).input(text) != text
+
+
+def _secrets(lm: Any) -> Iterator[str]:
+    settings = getattr(lm, "kwargs", None) or {}
+    headers = {**(settings.get("headers") or {}), **(settings.get("extra_headers") or {})}
+    values = [settings.get("api_key"), *(os.environ.get(name) for name in key_variables(lm))]
+    values += [value for name, value in headers.items() if _is_secret_header(name)]
+    base = settings.get("api_base") or settings.get("base_url")
+    if isinstance(base, str):
+        values.append(urlsplit(base).password)
+    for value in values:
+        if isinstance(value, str):
+            yield value.strip().removeprefix("Bearer ")
+
+
+def _is_secret_header(name: Any) -> bool:
+    return str(name).lower() == "authorization" or is_secret_name(str(name).replace("-", "_"))

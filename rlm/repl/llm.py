@@ -12,11 +12,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..adapters.call_log import TierMetrics
 from ..adapters.registry import profile_of_adapter
 from ..budgets import BudgetExceeded, Ledger, Timeout
 from ..dspy_bridge import token_prices
-from ..events import Emitter, ModelAnswered, ModelAsked, ModelFailed, ModelWaiting
+from ..events import Emitter, ModelAnswered, ModelAsked, ModelFailed, ModelWaiting, TiersUsed
 from ..extraction.prompt import extraction_schema
 from ..extraction.retry import Reply
 from ..models.client import Answer, ModelError, ask
@@ -29,6 +28,7 @@ from .profiles import StandardProfile
 from .replay import RecordedRun
 
 if TYPE_CHECKING:
+    from ..adapters.metrics import TierMetrics
     from .config import MainCall, RunConfig
 
 CHARS_PER_TOKEN, TOKENS_OF_ANSWER = 3, 300
@@ -108,12 +108,10 @@ class RunModels:
     profile: StandardProfile = field(default_factory=StandardProfile)
     """How the main model is prompted."""
 
-    tiers: TierMetrics = field(default_factory=TierMetrics)
-    """Which tier answered the typed questions of this run."""
-
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
-    _told: tuple[int, int] = (0, 0)
-    """How much of the conversation has been told: its edition, and how many of its turns."""
+    _tiers: TierMetrics | None = None
+    _emitted: tuple[int, int] = (0, 0)
+    """How much of the conversation events have: its edition, and how many of its turns."""
 
     @classmethod
     def of(
@@ -126,13 +124,26 @@ class RunModels:
         options["others"] = config.other_models
         return cls(main, sub, extraction, ledger, emit, past=past, profile=profile, **options)
 
+    @property
+    def tiers(self) -> TierMetrics:
+        """The counters of the tiers that answered the typed questions of this run."""
+        from ..adapters.metrics import TierMetrics
+
+        self._tiers = self._tiers or TierMetrics()
+        return self._tiers
+
+    def emit_tiers(self) -> None:
+        """Emit which tiers answered, where there were typed questions."""
+        if self._tiers is not None and self.emit.active and (by_signature := self._tiers.by_signature):
+            self.emit(TiersUsed(self.emit.run_id, by_signature))
+
     async def main(self, conversation: Conversation, iteration: int, settings: Mapping[str, Any]) -> Answer:
         """Ask for the main model's next reply. Raises `OutOfTime` when the run's time is over first."""
         if self.past is not None and iteration <= len(self.past.iterations):
             return self.give(self.past.iterations[iteration - 1].reply, iteration)
-        edition, count = self._told
+        edition, count = self._emitted
         kept = count if edition == conversation.edition else 0
-        self._told = (conversation.edition, len(conversation.turns))
+        self._emitted = (conversation.edition, len(conversation.turns))
         turns = [(turn.role, turn.text) for turn in conversation.turns]
 
         async def reply_of() -> Answer:
@@ -266,6 +277,8 @@ class RunModels:
         if self.profile.constrained:
             self._count_constrained(STEP, seconds, answer, success=success)
             return
+        if not answer.calls:
+            return
         from ..adapters.call_log import Recording
 
         tries = Recording([call for call in answer.calls if call.step.startswith(("tier", "retry"))]).by_tier()
@@ -279,9 +292,11 @@ class RunModels:
 
     def _count_constrained(self, label: str, seconds: float, answer: Answer, *, success: bool) -> None:
         """Count an answer of a main model that was constrained."""
+        from ..adapters.metrics import metrics_of
+
         used, model = {"tokens_in": answer.tokens_in, "tokens_out": answer.tokens_out}, str(self.main_model.model)
-        for metrics in (getattr(self.adapter, "metrics", None), self.tiers):
-            if isinstance(metrics, TierMetrics):
+        for metrics in (metrics_of(self.adapter), self.tiers):
+            if metrics is not None:
                 if self.profile.constrained:
                     metrics.record_start(label, model, 3)
                 metrics.record(label, model, 3, success=success, seconds=seconds, **used)

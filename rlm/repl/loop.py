@@ -116,10 +116,8 @@ class RunLoop:
         except Exception as error:
             result = failure(error)
         result = judge(complete(result, self), self)
-        if self.emit.active:
-            if tiers := self.models.tiers.by_signature:
-                self.emit(events.TiersUsed(self.id, tiers))
-            self.emit(events.RunEnded(self.id, result))
+        self.models.emit_tiers()
+        self.emit(events.RunEnded(self.id, result))
         return result
 
     def partial_result(self) -> Failed:
@@ -173,7 +171,7 @@ class RunLoop:
         self.emit(event_data.budget_used(self.id, self.ledger, len(self.history)))
 
     async def _ask(self, number: int) -> Answer:
-        if number == 1 and not self.recorded:
+        if number == 1 and not self.recorded and self.config.mode != "repl":
             cell = await first_cell(self.config, self.inputs, self.models)
             if cell is not None:
                 return self.models.give(cell, number)

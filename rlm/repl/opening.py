@@ -22,8 +22,6 @@ _DIRECT = "outputs = ask_for_outputs()\nSUBMIT(**outputs)"
 
 async def first_cell(config: RunConfig, inputs: Mapping[str, Any], models: RunModels) -> str | None:
     """Return the reply of the first iteration; None where the main model is to write it. Emit what was decided."""
-    if config.mode == "repl":
-        return None
     left = models.ledger.seconds_left()
     try:
         async with asyncio.timeout(left if math.isfinite(left) else None):

@@ -55,7 +55,7 @@ def summary_page(header: Mapping[str, Any], summary: EvalSummary) -> RenderableT
 
 def _tiers(group: GroupSummary) -> list[RenderableType]:
     """Return which tier answered typed queries, and the advice that follows from it."""
-    from ...adapters.call_log import summary_of
+    from ...adapters.metrics import summary_of
 
     if not group.tiers:
         return []

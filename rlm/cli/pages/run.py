@@ -188,7 +188,7 @@ def _attempt(attempt: AttemptRecord) -> RenderableType:
 
 def _tiers(run: RunRecord) -> list[RenderableType]:
     """Return which tier answered typed queries, and the advice that follows from it."""
-    from ...adapters.call_log import summary_of
+    from ...adapters.metrics import summary_of
 
     events = run.events(kinds=["tiers"])
     if not events:

@@ -7,6 +7,7 @@ from typing import TextIO
 
 from ...events import (
     CellEnded,
+    EscalationAnswered,
     Event,
     ExtractionAttempted,
     HistoryAppended,
@@ -14,6 +15,12 @@ from ...events import (
     MapStarted,
     ModeChosen,
     ModelWaiting,
+    OperatorAwaited,
+    PlanAnswered,
+    PlanEscalated,
+    PlanRejected,
+    PlansCompared,
+    PlanSelected,
     RunEnded,
     RunStarted,
     TriggerFired,
@@ -107,7 +114,17 @@ class LineView(View):
                 return f"extraction, attempt {number}" + (f": {one_line('; '.join(problems), 160)}" if problems else "")
             case RunEnded():
                 return event.ending
-        return plan_lines(event)
+            case (
+                PlansCompared()
+                | PlanSelected()
+                | PlanRejected()
+                | PlanEscalated()
+                | OperatorAwaited()
+                | EscalationAnswered()
+                | PlanAnswered()
+            ):
+                return plan_lines(event)
+        return ""
 
     def _write(self, *lines: str) -> None:
         try:

@@ -120,8 +120,9 @@ def finds_nothing(cell: CellFacts) -> str | None:
 
 def fails_on_data(cell: CellFacts) -> str | None:
     """An error because of how the data looks: the first line that did not match, or that has too few parts."""
-    error, texts = cell.error or "", Texts(cell.code, cell.inputs)
-    hint = None
+    if cell.error is None:
+        return None
+    error, texts, hint = cell.error, Texts(cell.code, cell.inputs), None
     if "'NoneType' object" in error:
         hint = texts.unmatched()
     elif "index out of range" in error:

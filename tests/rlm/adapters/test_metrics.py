@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from rlm.adapters.call_log import TierMetrics
+from rlm.adapters.metrics import TierMetrics
 
 
 def filled(*tiers: int, name: str = "Invoice", model: str = "m") -> TierMetrics:

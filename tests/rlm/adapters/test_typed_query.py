@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from rlm import OutlinesAdapter
 from rlm.adapters import TwoStepAdapter, ask_typed, watch_calls
-from rlm.adapters.call_log import TierMetrics
+from rlm.adapters.metrics import TierMetrics
 from rlm.budgets import BudgetExceeded, FallbackTrigger, Ledger
 from rlm.extraction import MaxRetriesExceeded, ParseError
 from rlm.models.client import ModelError

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm.adapters.call_log import TierCounts, summary_of
+from rlm.adapters.metrics import TierCounts, summary_of
 from rlm.evals.log import read_log
 from rlm.evals.summary import clustered_mean, pass_hat_k, sum_tiers, summarize
 from rlm.repl.llm import STEP
