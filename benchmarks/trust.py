@@ -27,7 +27,7 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from trust_questions import load_log, questions
+from trust_questions import Question, load_log, questions
 
 from rlm.agreement.settings import AgreementSettings
 from rlm.agreement.vote import Tally, same_answer, tally
@@ -45,7 +45,10 @@ from rlm.signatures import Signature
 
 Record = dict[str, Any]
 RUNS = 5
-BLOCK = 20  # questions that are asked `RUNS` times before the next ones are asked at all
+BLOCK = 25  # questions that are asked three times before the next ones are asked at all
+Made = dict[str, dict[int, Any]]
+"""The outputs of the runs that were made, by question and number."""
+
 OF_RUNS = ("compared", "dissent", "backers")
 PROVENANCE = tuple(name for name in TRUST if name not in OF_RUNS)
 
@@ -79,6 +82,7 @@ def record_of(result: ExecutionResult[Any], about: Record, judge: Callable[[Any]
         "confidence": result.confidence,
         "fields": {} if isinstance(result, Failed) else {name: dict(row) for name, row in result.features.items()},
         "evidence": [piece.kind for piece in result.evidence if piece.is_origin],
+        "cells": [[entry.code, entry.success, entry.output[:1000]] for entry in result.history],
         "iterations": result.iterations,
         "tokens": result.usage.tokens,
         "seconds": seconds,
@@ -90,32 +94,63 @@ async def ask(given: argparse.Namespace) -> None:
     from rlm.models import OutlinesLM
 
     until = time.monotonic() + given.seconds
-    done = {(one["sample"], one["run"]) for one in read(given.out)}
-    todo = [one for one in _order(questions(given.logs)) if (one[0].id, one[1]) not in done]
-    print(f"{len(done)} runs are there, {len(todo)} to make")
-    model: Any = OutlinesLM(given.model, max_tokens=400, threads=given.threads, context=given.context)
-    for question, number in todo:
-        if time.monotonic() > until - given.margin:
-            break
-        signature = Signature.of(f"log: str, question: str -> answer: {question.type}")
-        inputs = {"log": load_log(given.logs, question.log), "question": question.text}
-        began = time.monotonic()
-        result = await one_run(signature, inputs, model, number, given.iterations)
-        about = {"suite": "logs", "group": question.log, "sample": question.id, "kind": question.kind, "run": number}
-        about["expected"] = question.answer
-        answer = question.answer
+    made: Made = defaultdict(dict)
+    for one in read(given.out):
+        made[one["sample"]][one["run"]] = one["outputs"]
+    print(f"{sum(map(len, made.values()))} runs of {len(made)} questions are there", flush=True)
+    options = {"max_tokens": 400, "threads": given.threads, "context": given.context, "parallel": given.parallel}
+    model: Any = OutlinesLM(given.model, **options)
+    waiting = _order(questions(given.logs), made)
 
-        def judge(outputs: Any, answer: Any = answer) -> bool:
-            return same_answer(answer, outputs["answer"])
+    async def work() -> None:
+        for question, number in waiting:
+            if time.monotonic() > until - given.margin:
+                return
+            made[question.id][number] = await _ask_once(given, model, question, number)
 
-        write(given.out, record_of(result, about, judge, time.monotonic() - began))
+    try:
+        async with asyncio.timeout(max(1.0, until - time.monotonic()) if math.isfinite(until) else None):
+            await asyncio.gather(*(work() for _ in range(given.parallel)))
+    except TimeoutError:
+        print("the time is up: runs that had not ended are made again the next time")
 
 
-def _order(asked: Sequence[Any]) -> Iterator[tuple[Any, int]]:
-    """Yield questions with the number of the run: blocks of questions, each asked several times."""
-    for start in range(0, len(asked), BLOCK):
-        for number in range(RUNS if start == 0 else 3):
-            yield from ((question, number) for question in asked[start : start + BLOCK])
+async def _ask_once(given: argparse.Namespace, model: Any, question: Question, number: int) -> Any:
+    signature = Signature.of(f"log: str, question: str -> answer: {question.type}")
+    inputs = {"log": load_log(given.logs, question.log), "question": question.text}
+    began = time.monotonic()
+    result = await one_run(signature, inputs, model, number, given.iterations)
+    about = {"suite": "logs", "group": question.log, "sample": question.id, "kind": question.kind, "run": number}
+    about["expected"] = question.answer
+
+    def judge(outputs: Any) -> bool:
+        return same_answer(question.answer, outputs["answer"])
+
+    record = record_of(result, about, judge, time.monotonic() - began)
+    write(given.out, record)
+    return record["outputs"]
+
+
+def _order(asked: Sequence[Question], made: Made) -> Iterator[tuple[Question, int]]:
+    """Yield questions with the number of a run that is missing: first what agreement of three needs, then of five.
+
+    Questions about one log, and runs of one question, follow each other, so that their prompts share a beginning.
+    """
+    for runs in (3, RUNS):
+        for start in range(0, len(asked), BLOCK):
+            for question in sorted(asked[start : start + BLOCK], key=lambda one: one.log):
+                for number in range(runs):
+                    if number not in made[question.id] and not _is_decided(made[question.id], runs):
+                        yield question, number
+
+
+def _is_decided(answers: dict[int, Any], runs: int) -> bool:
+    """Return whether `agree` would make no more of so many runs."""
+    first = AgreementSettings(runs).first_round
+    given = {run: answers[run] for run in range(runs) if answers.get(run) is not None}
+    return all(run in answers for run in range(first)) and tally(given).is_decided(
+        runs - sum(run in answers for run in range(runs))
+    )
 
 
 async def simulate(given: argparse.Namespace) -> None:
@@ -174,8 +209,10 @@ class Answers:
         self.tokens = self.seconds = 0.0
         for made in by_sample.values():
             made.sort(key=lambda one: one["run"])
-            if len(made) >= runs and [one["run"] for one in made[:runs]] == list(range(runs)):
-                self._add(made[:runs])
+            first = [one for one in made if one["run"] < runs]
+            outputs = {one["run"]: one["outputs"] for one in first}
+            if len(first) == runs or (runs > 1 and _is_decided(outputs, runs)):
+                self._add(first)
 
     def _add(self, made: list[Record]) -> None:
         made = self._needed(made)
@@ -202,10 +239,8 @@ class Answers:
 
     def _needed(self, made: list[Record]) -> list[Record]:
         """Return the runs that `agree` would have made: none once the rest cannot change the answer."""
-        first = self.runs // 2 + 1 if self.runs > 1 else 1
-        for count in range(first, len(made)):
-            answers = {one["run"]: one["outputs"] for one in made[:count] if one["outputs"] is not None}
-            if len(answers) > 1 and tally(answers).is_decided(self.runs - count):
+        for count in range(1, len(made)) if self.runs > 1 else ():
+            if _is_decided({one["run"]: one["outputs"] for one in made[:count]}, self.runs):
                 return made[:count]
         return made
 
@@ -302,8 +337,9 @@ def main() -> None:
     asking.add_argument("--seconds", type=float, default=math.inf, help="stop after so long")
     asking.add_argument("--margin", type=float, default=30, help="begin no run in the last seconds")
     asking.add_argument("--iterations", type=int, default=4)
-    asking.add_argument("--threads", type=int, default=2)
-    asking.add_argument("--context", type=int, default=6144)
+    asking.add_argument("--threads", type=int, default=1)
+    asking.add_argument("--parallel", type=int, default=1, help="runs at once, whose questions are one batch")
+    asking.add_argument("--context", type=int, default=6144, help="tokens of one run")
     simulating = commands.add_parser("simulate")
     simulating.add_argument("--out", type=Path, required=True)
     simulating.add_argument("--suites", nargs="*", default=sorted(SUITES))

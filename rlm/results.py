@@ -119,6 +119,11 @@ class Evidence:
         """Whether this says where the value came from, and not only where it was found."""
         return self.kind not in ("variable", "history", "check", "program")
 
+    @property
+    def is_unsupported(self) -> bool:
+        """Whether nothing that was read supports the value: it was typed, is a default, or of unknown origin."""
+        return self.kind in ("typed", "defaulted", "none")
+
     def to_dict(self) -> dict[str, Any]:
         """The evidence as plain JSON values, without what is empty."""
         plain = {name: value for name, value in dataclasses.asdict(self).items() if value not in (None, (), 0, False)}

@@ -34,6 +34,12 @@ def clean(text: str) -> str:
     return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text.replace("\r\n", "\n"))
 
 
+def one_line(text: str, width: int = 80) -> str:
+    """Return a text as one line of at most `width` characters."""
+    line = " ".join(clean(text[: 20 * width]).split())
+    return shorten(line + "…" if len(text) > 20 * width else line, width)
+
+
 def encodable(text: str) -> str:
     """Return the text with lone surrogates, which UTF-8 does not have, spelled out."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -117,6 +117,7 @@ def ledger_entry(number: int, outcome: Outcome) -> LedgerEntry:
         "ending": outcome.ending,
         "outputs": result.get("outputs"),
         "confidence": result.get("confidence"),
+        "trust": result.get("trust"),
         "error": outcome.error,
         "usage": usage or None,
         "seconds": round(outcome.seconds, 6),
@@ -124,8 +125,11 @@ def ledger_entry(number: int, outcome: Outcome) -> LedgerEntry:
         "worker": outcome.worker,
         "key": outcome.key,
     }
-    for name in ("reason", "partial_outputs", "plan", "field_confidence", "extraction_notes"):
-        if outcome.ending != "Submitted" and result.get(name) not in (None, {}):
+    for name in ("reason", "partial_outputs", "plan"):
+        if outcome.ending != "Submitted" and result.get(name) is not None:
+            data[name] = result[name]
+    for name in ("field_confidence", "extraction_notes", "notes"):
+        if result.get(name) not in (None, {}):
             data["notes" if name == "extraction_notes" else name] = result[name]
     return _entry(data, outcome.seconds, dump(data))
 

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from ..text import clean as clean
 from ..text import count as count
+from ..text import one_line as one_line
 from ..text import shorten
 
 if TYPE_CHECKING:
@@ -172,12 +173,6 @@ def write_file(path: Path, text: str) -> None:
     with writing(path):
         path.write_text(text, encoding="utf-8")
     click.echo(f"Wrote {path} ({size_text(len(text.encode()))}).", err=True)
-
-
-def one_line(text: str, width: int = 80) -> str:
-    """Return a text as one line of at most `width` characters."""
-    line = " ".join(clean(text[: 20 * width]).split())
-    return shorten(line + "…" if len(text) > 20 * width else line, width)
 
 
 def last_line(text: str, width: int = 80) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..json_values import Path, pointer
@@ -16,7 +17,12 @@ from .quotes import Texts
 
 _MAX_PIECES = 20  # of one field
 _MAX_QUOTE = 200
+_MAX_CUTS = 3
 _MAX_ARGUMENTS = 100
+
+
+PART_TAKEN = "of what was computed, only"
+"""How a note about a slice of a computed value begins."""
 
 
 class RunEvidence:
@@ -107,6 +113,7 @@ class RunEvidence:
             about = {"input": quote.input, "span": (quote.start, quote.end), "line": quote.line}
         notes = [origin.note] if origin.note else []
         notes += [self._describe_part(part) for part in origin.parts]
+        notes += [_describe_cut(cut) for cut in origin.cuts[:_MAX_CUTS]]
         if origin.kind == "said" and origin.call is not None:
             notes.append(f"{origin.call.name} was asked: {_shortened(_asked(origin.call), _MAX_ARGUMENTS)}")
         if origin.kind == "typed" and origin.chain and not origin.inputs:
@@ -165,6 +172,12 @@ class RunEvidence:
         )
 
 
+def _describe_cut(code: str) -> str:
+    return (
+        f"{PART_TAKEN} `{code}`" if code.endswith("]") else f"{PART_TAKEN} what `{code}` reached before it ended early"
+    )
+
+
 def readers(program: Program) -> dict[int, str]:
     """Return the iterations whose cells printed something that was computed from an input, with its name."""
     found: dict[int, str] = {}
@@ -179,13 +192,7 @@ def readers(program: Program) -> dict[int, str]:
 
 
 def _is_alike(one: Origin, other: Origin) -> bool:
-    return one.quote is None and (one.kind, one.chain, one.parts, one.note, one.call) == (
-        other.kind,
-        other.chain,
-        other.parts,
-        other.note,
-        other.call,
-    )
+    return one.quote is None and replace(one, path=()) == replace(other, path=())
 
 
 def _is_in(place: str, field: str) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from .graph import CONTROL, DATA, SAME, Part
+from .graph import CONTROL, DATA, SAME, Node, Part
 from .known_names import HARMLESS_DUNDERS, OPAQUE_ATTRIBUTES
 from .scopes import Function, Scope, Scopes
 
@@ -178,7 +178,7 @@ class Expressions(Scopes):
             edges = [(holder, SAME), *((bound, CONTROL) for bound in bounds if bound is not None)]
             part = self._part(made.whole, bounds)
             whole = made.whole if part is None and not any(bound is not None for bound in bounds[:2]) else None
-            return self._new(node, *edges, part=part, whole=whole)
+            return self._new(node, *edges, part=part, whole=whole, cut=self._cut(node, made, bounds))
         index = self._value(node.slice)
         known = self.graph.nodes[index]
         if made.items is not None and known.kind == "literal" and not self.graph.changes(holder):
@@ -209,6 +209,21 @@ class Expressions(Scopes):
         if start in (None, 0) and stop is None and step in (None, 1, -1):
             return None
         return Part(whole[0], whole[1], start, stop, stops_early=step not in (None, 1, -1))  # type: ignore[arg-type]
+
+    def _cut(self, node: ast.Subscript, made: Node, bounds: Sequence[int | None]) -> str:
+        """Return the code of a slice that takes some items of a computed value; "" for any other.
+
+        In a loop or a function a slice is taken of each item (`line[:10]`), and leaves none of them out.
+        """
+        if made.whole is not None or made.kind == "literal" or self.loops or self._in_function():
+            return ""
+        known = [None if one is None else self.graph.nodes[one] for one in bounds[:2]]
+        values = [one.value if one is not None and one.kind == "literal" else None for one in known]
+        start, stop = (value if type(value) is int else None for value in values)
+        if stop is None and (start is None or start >= 0):
+            return ""
+        name = node.value.id if isinstance(node.value, ast.Name) else "..."
+        return f"{name}[{'' if start is None else start}:{'' if stop is None else stop}]"
 
     def _of_ListComp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> int:
         self.scopes.append(Scope("comprehension"))

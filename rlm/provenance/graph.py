@@ -60,6 +60,9 @@ class Node:
     part: Part | None = None
     """The edges lead to a part of an input only."""
 
+    cut: str = ""
+    """A slice of a computed value, `hits[:3]`, or a loop over one that may end early: the code of it."""
+
     is_default: bool = False
     """A literal for the case that nothing is found: `d.get(key, 0)`."""
 

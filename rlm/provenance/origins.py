@@ -64,6 +64,9 @@ class Origin:
     parts: tuple[Part, ...] = ()
     """The parts of inputs that were read, where an input was not read as a whole."""
 
+    cuts: tuple[str, ...] = ()
+    """Slices of computed values on the way, and loops over them that may end early."""
+
     is_chosen: bool = False
     """A literal that was chosen by a condition on an input."""
 
@@ -85,6 +88,7 @@ class _Sources:
     literals: list[tuple[int, Node, int]] = field(default_factory=list)
     models: dict[int, int] = field(default_factory=dict)
     tools: dict[int, int] = field(default_factory=dict)
+    cuts: dict[str, None] = field(default_factory=dict)
     growing: list[int] = field(default_factory=list)
     opaque: int | None = None
 
@@ -96,6 +100,8 @@ class _Sources:
             node = graph.nodes[step.node]
             if node.part is not None:
                 self.parts.setdefault(node.part)
+            if node.cut:
+                self.cuts.setdefault(node.cut)
             if node.kind == "input":
                 (self.data if step.mode <= DATA else self.control).setdefault(node.value, index)
                 if not step.partial:
@@ -234,7 +240,7 @@ class _Judge:
         origin = self._judge(path, value, sources)
         chain = tuple(dict.fromkeys((*origin.chain, *end)))
         parts = tuple(part for part in sources.parts if part.input not in sources.whole)
-        return replace(origin, chain=chain, parts=parts)
+        return replace(origin, chain=chain, parts=parts, cuts=tuple(sources.cuts) if origin.inputs else ())
 
     def _judge(self, path: Path, value: Any, sources: _Sources) -> Origin:
         inputs = tuple(dict.fromkeys((*sources.data, *sources.control)))

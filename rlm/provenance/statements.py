@@ -104,8 +104,10 @@ class Statements(Calls):
 
     def _up_to_break(self, items: int, node: ast.AST) -> int:
         whole = self.graph.nodes[items].whole
-        if whole is None:
+        if whole is None and (self.loops or self._in_function()):
             return items
+        if whole is None:
+            return self._new(node, (items, SAME), cut=self._place(node).code)
         part = Part(whole[0], whole[1], stops_early=True)  # type: ignore[arg-type]
         return self._new(node, (items, SAME), part=part)
 

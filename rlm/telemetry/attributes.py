@@ -68,6 +68,7 @@ def ending(event: RunEnded) -> Attributes:
         "rlm.llm_calls": usage.llm_calls,
         "rlm.ending": event.ending.lower(),
         "rlm.confidence": event.result.confidence,
+        "rlm.trust": event.result.trust,
     }
     return present(known)
 

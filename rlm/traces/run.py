@@ -75,6 +75,15 @@ class RunRecord:
 
     file: TraceFile = field(repr=False, compare=False)
 
+    @property
+    def shown_confidence(self) -> float | None:
+        """The confidence as people are shown it: None for an answer that was submitted, and not judged further."""
+        return (
+            None
+            if self.ending == "failed" or (self.ending == "submitted" and self.confidence == 1)
+            else self.confidence
+        )
+
     def reload(self) -> RunRecord:
         """Return the run as it is in the trace now."""
         rows = self.file.query(f"SELECT {', '.join(COLUMNS)} FROM runs WHERE id = ?", (self.id,))

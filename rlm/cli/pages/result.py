@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ...evidence_text import describe
 from ...results import Evidence, ExecutionResult, Extracted, Failed, Submitted
 from ..console import clean, count, one_line, usage_text, value_text
 from .plans import plan_part
@@ -115,54 +116,8 @@ def _evidence_text(value: Any, evidence: Sequence[Evidence]) -> Text:
         return Text("no evidence in the variables or the history", "yellow")
     lines: list[tuple[str, str]] = []
     for item in sorted(evidence, key=lambda item: (not item.is_origin, item.kind in ("variable", "history")))[:_QUOTES]:
-        style = "yellow" if item.kind in _DOUBTFUL or item.verdict == "differs" else "dim"
-        lines.append((clean(_described(item)), style))
+        style = "yellow" if item.is_unsupported or item.verdict == "differs" else "dim"
+        lines.append((clean(describe(item)), style))
     if len(evidence) > _QUOTES:
         lines.append((f"and {count(len(evidence) - _QUOTES, 'more place')}", "dim"))
     return Text("\n").join(Text(line, style) for line, style in lines)
-
-
-def _second_program(item: Evidence) -> str:
-    """Return what a second program says of a value."""
-    if item.verdict is None:
-        return item.note or "no second program"
-    if item.verdict == "differs":
-        return f"a second program gave another value: {one_line(item.quote, 70)}"
-    if item.verdict == "agrees":
-        return "a second program gave the same value"
-    return f"a second program gave the same value, but not by itself: {item.note}"
-
-
-_DOUBTFUL = ("typed", "defaulted", "none")
-
-
-def _described(item: Evidence) -> str:
-    """Return one piece of evidence in a line."""
-    inputs = ", ".join(item.inputs)
-    below = item.path.count("/") > 1
-    where = f"{item.path}: " if below and item.is_origin else ""
-    match item.kind:
-        case "variable":
-            return f"variable {item.variable}: {one_line(item.quote, 70)}"
-        case "history":
-            return f"output of iteration {item.iteration}: {one_line(item.quote, 70)}"
-        case "check":
-            return f"checked: {one_line(item.quote, 100)}"
-        case "program":
-            return _second_program(item)
-        case "computed":
-            text = f"computed from {inputs}" if inputs else "computed from what a tool returned"
-            text += f" and {count(item.calls, 'call')} of models or tools" if item.calls and inputs else ""
-        case "quoted":
-            text = f"quoted from {item.input}, line {item.line}"
-        case "said":
-            text = f"said by a model, which was asked about {inputs}" if inputs else "said by a model"
-        case "typed":
-            text = "a literal in the code" + (f", chosen by a condition on {inputs}" if item.is_chosen else "")
-        case "defaulted":
-            text = "a default" + (f": nothing in {inputs} changed it" if inputs else "")
-        case _:
-            return where + one_line(item.note or "nothing shows where it comes from", 160)
-    steps = [f"{step.iteration}:{step.line}" for step in item.chain]
-    text += f" (cell:line {' → '.join(steps)})" if steps else ""
-    return where + text + (f"; {one_line(item.note, 120)}" if item.note else "")

@@ -52,9 +52,9 @@ class RunsTable:
 
 
 def ending_text(run: RunRecord) -> Text:
-    """Return the ending of a run in its color, with the confidence of an extracted answer."""
+    """Return the ending of a run in its color, with its confidence: a submitted answer has one by a calibrator."""
     text = Text(run.ending, STYLES.get(run.ending, ""))
-    if run.ending == "extracted" and run.confidence is not None:
+    if run.shown_confidence is not None:
         text.append(f" {run.confidence:.2f}", "yellow")
     return text
 

@@ -56,7 +56,7 @@ def run_html(run: RunRecord) -> str:
 
 
 def _row(run: RunRecord) -> list[str]:
-    confidence = "" if run.confidence is None else f"{run.confidence:.2f}"
+    confidence = "" if run.shown_confidence is None else f"{run.shown_confidence:.2f}"
     cost = "" if run.cost_usd is None else f"${run.cost_usd:.4f}"
     numbers = [f"{run.iterations_used}", f"{run.tokens:,}", cost, f"{run.duration:.1f} s"]
     answer = _text((run.answer or run.reason or "")[:120])

@@ -1,7 +1,8 @@
 // The answer: each output field with its value and links to its evidence; for a sample, also the expected value.
 
 import { copyButton, wholeText } from "./copy_button.js";
-import { isOrigin, isUnsupported, originButton } from "./evidence_chain.js";
+import { agreementPart } from "./agreement.js";
+import { isCheck, isOrigin, isUnsupported, originButton } from "./evidence_chain.js";
 import { meter } from "./badge.js";
 import { h } from "../lib/dom.js";
 import { score } from "../lib/format.js";
@@ -55,8 +56,10 @@ function submittedLink(model) {
 // The origins of a field, each of which opens its chain, then the places where it was found, and the submission.
 function evidenceOf(model, items, submitted) {
   const place = h("div", { class: "chain-place" });
-  const origins = items.filter(isOrigin).map((item) => originButton(model.answeredBy.id, item, place));
-  const links = [...origins, ...items.filter((item) => !isOrigin(item)).map((item) => evidenceLink(model, item))];
+  const chained = [...items.filter(isOrigin), ...items.filter(isCheck)];
+  const buttons = chained.map((item) => originButton(model.answeredBy.id, item, place));
+  const places = items.filter((item) => !isOrigin(item) && !isCheck(item));
+  const links = [...buttons, ...places.map((item) => evidenceLink(model, item))];
   const rest = links.length - MAX_LINKS;
   const link = submitted ? submittedLink(model) : null;
   if (!links.length && !link) links.push(h("span", { class: "evidence none" }, submitted ? "submitted" : "no evidence"));
@@ -102,6 +105,7 @@ export function answerCard(source, model) {
   const isObject = outputs && typeof outputs === "object" && !Array.isArray(outputs);
   const fields = isObject && !("$body" in outputs) && !("$json" in outputs) ? outputs : null;
   const names = [...new Set([...Object.keys(fields ?? {}), ...Object.keys(sample?.expected ?? {})])];
+  const hasEvidence = run.ending !== "failed" || evidence.length > 0;
   const itemsOf = (name) => evidence.filter((item) => item && fieldOf(item.path) === name);
   const rows = names.map((name) =>
     h(
@@ -116,7 +120,7 @@ export function answerCard(source, model) {
           : h("span", { class: "muted" }, "–"),
       ),
       sample && expectedCell(sample, name),
-      run.ending !== "failed" && h("td", { class: "answer-evidence" }, evidenceOf(model, itemsOf(name), submitted)),
+      hasEvidence && h("td", { class: "answer-evidence" }, evidenceOf(model, itemsOf(name), submitted)),
     ),
   );
   const head =
@@ -127,7 +131,7 @@ export function answerCard(source, model) {
       h(
         "tr",
         {},
-        ["", "Answer", "Expected", run.ending !== "failed" && "Evidence"]
+        ["", "Answer", "Expected", hasEvidence && "Evidence"]
           .filter((title) => title !== false)
           .map((title) => h("th", { scope: "col" }, title)),
       ),
@@ -152,5 +156,7 @@ export function answerCard(source, model) {
         : h("p", { class: "muted" }, NO_ANSWER[run.ending] ?? "There is no answer."),
     result.extraction_notes &&
       h("p", { class: "notes" }, h("b", {}, "Notes of the extraction "), valueOf(source, model.id, result.extraction_notes)),
+    result.notes && h("p", { class: "notes" }, h("b", {}, "Notes "), valueOf(source, model.id, result.notes)),
+    result.agreement && agreementPart(result.agreement),
   );
 }

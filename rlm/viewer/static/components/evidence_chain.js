@@ -14,6 +14,18 @@ const ORIGINS = {
   none: () => "no evidence",
 };
 
+// What else speaks for a value, or against it.
+const CHECKS = {
+  check: (item) => `checked: ${item.quote}`,
+  program: (item) => VERDICTS[item.verdict] ?? "no second program",
+};
+
+const VERDICTS = {
+  agrees: "a second program agrees",
+  differs: "a second program differs",
+  "not independent": "a second program repeats it",
+};
+
 const UNSUPPORTED = ["typed", "defaulted", "none"];
 
 const MEANING = {
@@ -23,6 +35,8 @@ const MEANING = {
   typed: "A literal in the code: nothing that was read supports it.",
   defaulted: "It was not given, or is still what it was set to first.",
   none: "Nothing shows where it comes from.",
+  check: "A check of the task that was true.",
+  program: "What the model's second, different program gave.",
 };
 
 function inputs(item) {
@@ -31,6 +45,10 @@ function inputs(item) {
 
 export function isOrigin(item) {
   return Object.hasOwn(ORIGINS, item.kind);
+}
+
+export function isCheck(item) {
+  return Object.hasOwn(CHECKS, item.kind);
 }
 
 // Whether nothing supports a value: it was typed, is a default, or of unknown origin.
@@ -80,16 +98,22 @@ function panel(run, item) {
   );
 }
 
-// The button of one origin; it opens the chain in `place`.
+// The button of one origin or check; it opens the chain in `place`.
 export function originButton(run, item, place) {
   const button = h(
     "button",
-    { type: "button", class: `evidence origin ${item.kind}`, "aria-expanded": "false", "data-path": item.path, title: MEANING[item.kind] },
-    line(ORIGINS[item.kind](item), 60),
+    {
+      type: "button",
+      class: `evidence ${isOrigin(item) ? "origin" : "checked"} ${item.kind} ${item.verdict === "differs" ? "differs" : ""}`,
+      "aria-expanded": "false",
+      "data-path": item.path,
+      title: MEANING[item.kind],
+    },
+    line((ORIGINS[item.kind] ?? CHECKS[item.kind])(item), 60),
   );
   button.addEventListener("click", () => {
     const open = button.getAttribute("aria-expanded") !== "true";
-    for (const other of place.parentElement?.querySelectorAll(".origin[aria-expanded=true]") ?? []) other.setAttribute("aria-expanded", "false");
+    for (const other of place.parentElement?.querySelectorAll(".evidence[aria-expanded=true]") ?? []) other.setAttribute("aria-expanded", "false");
     button.setAttribute("aria-expanded", String(open));
     place.replaceChildren(...(open ? [panel(run, item)] : []));
   });
