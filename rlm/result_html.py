@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from html import escape
 from collections.abc import Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python

@@ -186,6 +186,19 @@ class _Result:
         return self.status == "extracted"
 
     @property
+    def is_reliable(self) -> bool:
+        """Whether there is an answer that may be used unseen: what `rlm run --strict` asks for.
+
+        With a calibrator, one that is more likely right than wrong; without one, a submitted one that is not disputed.
+        """
+        if self.status == "failed":
+            return False
+        probability = getattr(self, "probability", None)
+        if probability is not None:
+            return bool(probability >= 0.5)
+        return self.status == "submitted" and not self.trust.startswith("disputed")
+
+    @property
     def trust(self) -> str:
         """How far the outputs can be trusted, in words that say by what.
 

@@ -58,7 +58,9 @@ def ending_options(function: F) -> F:
     """Add the options of how a run is shown, and which endings count as an answer."""
     for option in (
         click.option("-q", "--quiet", is_flag=True, help="Print no progress, only the ending."),
-        click.option("--strict", is_flag=True, help="An extracted answer is no answer: exit code 1."),
+        click.option(
+            "--strict", is_flag=True, help="An extracted, a disputed or an improbable answer is no answer: exit code 1."
+        ),
         click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output, and nothing else."),
     ):
         function = option(function)

@@ -145,12 +145,12 @@ def guarded(view: View) -> Callable[[Event], None]:
 
 
 def exit_code(result: ExecutionResult[Any], strict: bool) -> int:
-    """Return the exit code of a result; with `strict`, an extracted answer is none."""
-    from ..results import Extracted, Failed
+    """Return the exit code of a result; with `strict`, only an answer that can be relied on is one."""
+    from ..results import Failed
 
     if isinstance(result, Failed) and str(result.cause) in _ENVIRONMENT:
         return exit_codes.ENVIRONMENT
-    if isinstance(result, Failed) or (strict and isinstance(result, Extracted)):
+    if isinstance(result, Failed) or (strict and not result.is_reliable):
         return exit_codes.NO_ANSWER
     return exit_codes.ANSWERED
 

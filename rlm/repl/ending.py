@@ -5,15 +5,18 @@ What these are is not decided here: see `provenance` for the evidence, `trust` f
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sandbox import SandboxError
 
 from ..calibration.calibrator import Calibrator
+from ..extraction.evidence.find import find_evidence
 from ..models.client import ModelError
-from ..results import ExecutionResult, Extracted, Failed, FailureCause, Submitted
+from ..results import Evidence, ExecutionResult, Extracted, Failed, FailureCause, Submitted
 from . import trust
+from .extraction import plain_inputs
 from .provenance import with_evidence
 
 if TYPE_CHECKING:
@@ -38,8 +41,7 @@ def complete(result: Ending, run: RunLoop) -> Ending:
     """Return the result with what all endings carry. `Failed` gets the outputs that were last submitted."""
     history, usage = tuple(run.history), run.ledger.usage()
     if isinstance(result, Failed) and result.partial_outputs is None:
-        outputs = None if run.first is None else run.config.signature.outputs_to_json(run.first.outputs)
-        result = replace(result, partial_outputs=outputs or run.tools.rejected)
+        result = replace(result, partial_outputs=_submitted(run))
     about: dict[str, Any] = {"iterations": len(history), "history": history, "usage": usage, "run_id": run.id}
     return replace(result, **about)
 
@@ -47,10 +49,12 @@ def complete(result: Ending, run: RunLoop) -> Ending:
 def judge(result: ExecutionResult[Any], run: RunLoop) -> ExecutionResult[Any]:
     """Return the result with its evidence and features, and with the probability where there is a calibrator."""
     config, history = run.config, list(run.history)
-    known = (history, run.inputs, run.answers, config.tools.keys(), run.tools.given)
-    result = with_evidence(result, config.signature, *known, config.checks, run.first)
+    known = (history, run.inputs, run.answers, config.tools.keys())
     if isinstance(result, Failed):
-        return result
+        places = _places(result.partial_outputs, run)
+        given = run.tools.given if places is None else None
+        return with_evidence(result, config.signature, *known, given, config.checks, run.first, places or ())
+    result = with_evidence(result, config.signature, *known, run.tools.given, config.checks, run.first)
     found: trust.Features = result.features
     if isinstance(result, Submitted):
         always = isinstance(config.scorer, Calibrator)
@@ -60,3 +64,20 @@ def judge(result: ExecutionResult[Any], run: RunLoop) -> ExecutionResult[Any]:
     share = left / most if left is not None and most else 0.0
     result = trust.with_features(result, config.signature, found, budget_left=share)
     return trust.judged(result, config.scorer, config.signature, run.grounding.unread)
+
+
+def _submitted(run: RunLoop) -> Any:
+    """Return what was last given to SUBMIT, as plain JSON; None if nothing was."""
+    outputs = None if run.first is None else run.config.signature.outputs_to_json(run.first.outputs)
+    return outputs or run.tools.rejected
+
+
+def _places(partial: Any, run: RunLoop) -> tuple[Evidence, ...] | None:
+    """Return where partial outputs were found that an extraction gave; None for outputs that code submitted."""
+    if not isinstance(partial, dict) or partial == _submitted(run):
+        return None
+    try:
+        return find_evidence(partial, run.session.variables, list(run.history), plain_inputs(run.inputs)).evidence
+    except Exception:  # a failure keeps its reason
+        logging.getLogger("rlm").exception("partial outputs could not be searched for")
+        return ()

@@ -52,9 +52,7 @@ async def extract_outputs(
         check=output_check(config, inputs),
     )
     # The values of the outputs are compared as JSON.
-    inputs = {
-        name: value if isinstance(value, str | bytes) else to_jsonable_python(value) for name, value in inputs.items()
-    }
+    inputs = plain_inputs(inputs)
     variables = profile.usable_variables(variables, (entry.code for entry in history))
     payable = models.ledger.payable_tokens()
     room = int(min(MAX_CHARS, CHARS_PER_TOKEN * (payable - TOKENS_OF_ANSWER)))
@@ -74,6 +72,13 @@ async def extract_outputs(
                 continue
             why = f"{reason}; the extraction model could not be asked ({error.kind}): {error}"
             return Failed(why, cause=FailureCause("model", error.kind))
+
+
+def plain_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return inputs as they are searched: texts, bytes and plain JSON."""
+    return {
+        name: value if isinstance(value, str | bytes) else to_jsonable_python(value) for name, value in inputs.items()
+    }
 
 
 def _limit_confidence(result: Extracted[Any] | Failed, unread: Collection[str]) -> Extracted[Any] | Failed:

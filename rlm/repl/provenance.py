@@ -78,20 +78,25 @@ def with_evidence(
     given: Collection[str] | None,
     checks: Sequence[str] = (),
     first: FirstAnswer | None = None,
+    places: Sequence[Evidence] = (),
 ) -> Ending:
     """Return a result with the evidence for its outputs. `given` are the fields that SUBMIT was called with.
 
-    `checks` are the checks that were true of them, `first` is the answer that a second program has checked.
+    `checks` are the checks that were true of them, `first` is the answer that a second program has checked. `places`
+    are where partial outputs that no code submitted were found; `given` is None then.
     """
     partial = result.partial_outputs if isinstance(result, Failed) else None
-    if isinstance(result, Failed) and not (isinstance(partial, dict) and given is not None):
+    if isinstance(result, Failed) and not isinstance(partial, dict):
         return result
     try:
         cells = [Cell(entry.iteration, entry.code, entry.success) for entry in history if entry.code]
         last = len(history) if first is None else first.iterations
         run = RunEvidence([cell for cell in cells if cell.iteration <= last], inputs, answers.calls, tools)
         if isinstance(result, Failed):
-            return replace(result, evidence=run.of_submitted(partial or {}, given))
+            pieces = (
+                run.of_extracted(partial or {}, places) if given is None else run.of_submitted(partial or {}, given)
+            )
+            return replace(result, evidence=pieces)
         outputs = signature.outputs_to_json(result.outputs)
         more = (
             [*_quoted(result.outputs, inputs), *_checked(checks, outputs)]

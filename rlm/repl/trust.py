@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from pydantic_core import to_jsonable_python
-
 from sandbox import Variable
 
 from ..calibration.calibrator import Calibrator
@@ -21,9 +19,10 @@ from ..extraction.confidence import Scorer
 from ..extraction.evidence.features import features
 from ..extraction.evidence.find import find_evidence
 from ..history import REPLHistoryEntry
+from ..provenance.evidence import PART_TAKEN
 from ..results import Evidence, Extracted, Failed, Submitted
 from ..signatures import Signature
-from .extraction import UNREAD_CONFIDENCE
+from .extraction import UNREAD_CONFIDENCE, plain_inputs
 
 _logger = logging.getLogger("rlm")
 _MAX_SEARCHED = 5_000_000
@@ -56,9 +55,7 @@ def searched_features(
     if not always and sum(len(value) for value in inputs.values() if isinstance(value, str)) > _MAX_SEARCHED:
         return {}
     outputs = signature.outputs_to_json(result.outputs)
-    plain = {
-        name: value if isinstance(value, str | bytes) else to_jsonable_python(value) for name, value in inputs.items()
-    }
+    plain = plain_inputs(inputs)
     findings = find_evidence(outputs, variables, history, plain)
     return features(outputs, findings, variables, history, plain)
 
@@ -157,5 +154,6 @@ def _of_evidence(pieces: Sequence[Evidence]) -> dict[str, float]:
     row["unsure"] = float(None in read)
     row["chosen"] = float(any(piece.is_chosen for piece in origins))
     row["retyped"] = float(any(piece.kind == "typed" and "printed" in (piece.note or "") for piece in origins))
+    row["cut"] = float(any(PART_TAKEN in (piece.note or "") for piece in origins))
     row["calls"] = float(any(piece.calls for piece in origins))
     return row | beside

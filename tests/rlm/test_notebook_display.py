@@ -23,7 +23,7 @@ def predict(replies, pool, **options):
 
 def test_a_result_is_a_table_without_markup_of_its_own(pool):
     html = predict([SUBMIT], pool).run_with_fallback(doc="four")._repr_html_()
-    assert "<b style='color:#1a7f37'>Submitted</b>" in html
+    assert "<b style='color:#1a7f37'>Submitted</b>, unverified" in html
     assert "&lt;b&gt;x&lt;/b&gt;" in html
     assert "<b>x" not in html
     assert "1 iteration · 0 LLM calls from the code" in html
@@ -32,9 +32,10 @@ def test_a_result_is_a_table_without_markup_of_its_own(pool):
 def test_an_extracted_result_has_its_reason_confidence_and_evidence(pool):
     replies = ["```python\nn = 4\n```", '{"n": 4, "title": "t"}']
     html = predict(replies, pool, max_iterations=1).run_with_fallback(doc="four")._repr_html_()
-    assert "Extracted</b>, confidence 0." in html
+    assert "Extracted</b>, unverified (formula 0." in html
     assert "1 of 1 iteration used without SUBMIT" in html
-    assert "<small>n: 4</small>" in html or "<small>4</small>" in html
+    assert "a literal in the code (cell:line 1:1)</small>" in html
+    assert "<small>variable n: 4</small>" in html
 
 
 def test_a_failed_result_has_what_there_is_of_an_answer(pool):

@@ -27,7 +27,8 @@ def command(ctx: click.Context, /, task_file: str, **options: Any) -> None:
       rlm run task.yaml --agree 3
 
     \b
-    Exit codes: 0 answered, 1 no acceptable answer (with --strict, also an extracted one),
+    Exit codes: 0 answered, 1 no acceptable answer (with --strict, also an extracted one, one that
+    runs or programs dispute, and one that a calibrator says is more likely wrong than right),
     2 bad file or usage, 3 internal error, 4 environment, 130 interrupted.
     """
     from ...tasks import load

@@ -18,6 +18,7 @@ from .plans import plan_part
 from .tables import facts_table, heading
 
 _TAIL_LINES = 6
+_MAX_ORIGINS = 10  # of a partial answer
 
 
 def result_page(result: ExecutionResult[Any], *, notice: str | None = None) -> RenderableType:
@@ -78,6 +79,10 @@ def _partial(result: Failed) -> list[RenderableType]:
     if result.partial_outputs is not None:
         shown = clean(json.dumps(result.partial_outputs, ensure_ascii=False, indent=2, default=str))
         parts += [Text(""), Text("Partial answer (not accepted):"), Text(shown, "yellow")]
+        origins = [
+            Text(f"{piece.field}: {clean(describe(piece))}", "dim") for piece in result.evidence if piece.is_origin
+        ]
+        parts += origins[:_MAX_ORIGINS]
     if result.history:
         recorded = f"{count(len(result.history), 'iteration')} in the result (shown with --json)"
         parts += [Text(""), Text(f"{recorded}; output of the last one:"), Text(_tail(result.history[-1].output), "dim")]

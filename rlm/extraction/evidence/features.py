@@ -70,6 +70,7 @@ TRUST: Mapping[str, str] = {
     "retyped": "a literal, after a cell had printed something of an input",
     "unread": "the share of an input that was left out",
     "unsure": "how much of an input was read is not known, as where a loop may end early",
+    "cut": "a slice of what was computed, or a loop over it that may end early",
     "calls": "the value depends on answers of models or tools",
     "checked": "a check on the field was made, and was true",
     "confirmed": "a second, independent program gave the same value",

@@ -136,6 +136,23 @@ def test_an_input_that_was_read_whole_has_no_parts(code: str) -> None:
     assert judge(code, answer=77).parts == ()
 
 
+@pytest.mark.parametrize(
+    ("code", "cuts"),
+    [
+        ("hits = [x for x in log.splitlines() if 'E' in x]\nSUBMIT(answer=len(hits[:3]))", ("hits[:3]",)),
+        ("hits = log.split('E')\nSUBMIT(answer=len(hits[-2:]))", ("hits[-2:]",)),
+        ("hits = log.split('E')\nfor x in hits:\n    n = len(x)\n    break\nSUBMIT(answer=n)", ("for x in hits:",)),
+        ("n = sum(int(x[:4]) for x in log.splitlines())\nSUBMIT(answer=n)", ()),
+        ("def f(x):\n    return x[:4]\nSUBMIT(answer=len(f(log)))", ()),
+        ("rows = log.split('E')\nSUBMIT(answer=len(rows[1:]))", ()),
+        ("SUBMIT(answer=log[:100].count('E'))", ()),
+    ],
+)
+def test_a_slice_of_what_was_computed_is_named(code: str, cuts: tuple[str, ...]) -> None:
+    origin = judge(code, answer=77)
+    assert (origin.kind, origin.cuts) == ("computed", cuts)
+
+
 def test_of_several_calls_of_submit_the_least_counts() -> None:
     assert judge("if log:\n    SUBMIT(answer=len(log))\nelse:\n    SUBMIT(answer=5)", answer=5).kind == "typed"
     assert judge("if log:\n    SUBMIT(answer=len(log))\nelse:\n    SUBMIT(answer=5)", answer=7).kind == "computed"

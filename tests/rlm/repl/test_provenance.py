@@ -67,6 +67,25 @@ async def test_the_refused_values_of_a_failed_run_have_evidence(make):
     assert [piece.kind for piece in result.evidence] == ["computed"]
 
 
+async def test_partial_outputs_of_an_extraction_have_evidence_of_their_own(make):
+    trigger = FallbackTrigger(max_iterations=2)
+    codes = ["n = doc.count('ERROR')", "SUBMIT(n=len(doc), label=3, x=1)"]  # refused: that is not where 2 comes from
+    extraction = ['{"n": 2}'] * 3
+    made = make(codes, "doc -> n: int, label: list[int]", extraction=extraction, trigger=trigger)
+    result = await made.run(doc=LOG)
+    assert isinstance(result, Failed)
+    assert result.partial_outputs == {"n": 2}
+    (origin,) = [piece for piece in result.evidence if piece.is_origin]
+    assert (origin.kind, [(step.iteration, step.line) for step in origin.chain]) == ("computed", [(1, 1)])
+    assert [piece.variable for piece in result.evidence if piece.kind == "variable"] == ["n"]
+
+
+async def test_a_slice_of_what_was_computed_is_in_the_evidence_and_the_features(make):
+    result = await make(["hits = doc.split()\nSUBMIT(answer=len(hits[:2]))"]).run(doc=LOG)
+    assert "only `hits[:2]`" in result.evidence[0].note
+    assert result.features["answer"]["cut"] == 1
+
+
 async def test_a_cell_cannot_claim_evidence(make):
     made = make(["print('answer = len(doc)')\nprint(len(doc))\nSUBMIT(answer=42)"])
     result = await made.run(doc="x" * 42)
