@@ -235,6 +235,8 @@ class Box:
     inputs: dict[str, Any] = field(default_factory=dict)
     shared: dict[str, str] = field(default_factory=dict)
     op: str = "open"
+    grace: float = 0.7
+    """How long its kernel may take to stop a cell before it is ended: more where a test says that it does stop."""
 
     def __post_init__(self) -> None:
         options = {name: getattr(self, name) for name in ("isolation", "limits", "functions", "inputs", "shared")}
@@ -249,7 +251,7 @@ class Box:
 
     def start(self, code: str, *, timeout: float | None = None) -> None:
         """Run a cell; `finish` has its end."""
-        self.host.send("run", number=self.number, code=code, timeout=timeout)
+        self.host.send("run", number=self.number, code=code, timeout=timeout, grace=self.grace)
 
     def finish(self, seconds: float = _ANSWER_SECONDS) -> Ended:
         """How the cell ended."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import sys
 import threading
 import time
@@ -19,7 +20,7 @@ import sandbox
 import sandbox.exchange
 import sandbox.session
 
-# A kernel that does not answer or does not stop is given up on sooner than in earnest.
+# A kernel that does not answer or does not stop is given up on sooner than in earnest; see also `Box.grace`.
 sandbox.session._VARIABLES_SECONDS = 1.0
 sandbox.exchange.GRACE_SECONDS = 0.7
 
@@ -65,8 +66,9 @@ class Host:
         )
         return {"number": number, "pid": session.pid, "scratch": session._link.kernel.scratch}
 
-    def run(self, number: int, code: str, timeout: float | None) -> dict[str, Any]:
-        """Run a cell; everything that the caller of a session would see."""
+    def run(self, number: int, code: str, timeout: float | None, grace: float) -> dict[str, Any]:
+        """Run a cell; everything that the caller of a session would see. `grace` is for its kernel to stop."""
+        sandbox.exchange.GRACE_SECONDS = grace
         session = self._sessions[number]
         _finish_notes(session)
         before = len(self._noted[number])
@@ -95,6 +97,7 @@ class Host:
 
     def run_on_loop(self, isolation: str, limits: dict[str, Any], code: list[str], timeout: float) -> dict[str, Any]:
         """Run cells in an `AsyncSession` beside a clock; the longest turn of the event loop, in processor time."""
+        sandbox.exchange.GRACE_SECONDS = 0.7
         return asyncio.run(self._run_on_loop(isolation, limits, code, timeout))
 
     async def _run_on_loop(
@@ -214,12 +217,17 @@ def _finish_notes(session: sandbox.Session) -> None:
 
 
 def _run_delay() -> float:
-    """Seconds that this thread has waited for a processor: what the machine's other work has taken from it."""
-    try:
-        with open("/proc/thread-self/schedstat") as file:
-            return int(file.read().split()[1]) / 1e9
-    except FileNotFoundError:
-        return 0.0
+    """Seconds that threads of this process waited for a processor, and that the machine's own host took from it.
+
+    All threads, not the one that asks alone: while one waits that holds the interpreter's lock, they all do.
+    """
+    delay = 0.0
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{thread}/schedstat") as file:
+            delay += int(file.read().split()[1]) / 1e9
+    with open("/proc/stat") as file:
+        stolen = file.readline().split()[8]
+    return delay + int(stolen) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:

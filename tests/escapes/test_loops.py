@@ -96,9 +96,9 @@ _LOOPS = {
 @pytest.mark.parametrize("loop", _LOOPS)
 def test_a_loop_that_does_not_end(open_box, host, loop):
     survives, code = _LOOPS[loop]
-    box = open_box(limits={"cell_seconds": 0.3})
+    box = open_box(limits={"cell_seconds": 0.3}, grace=20.0 if survives else 0.7)
     box.run("kept = 5")
-    ended = box.run(code, seconds=20)
+    ended = box.run(code)
     # Its own signal may come where it catches nothing: then it ends by itself, and the session is as good as before.
     own_end = loop == "signals-from-within" and ended.error == "KeyboardInterrupt"
     assert ended.limit == "CellTimeLimit" or ended.death or own_end

@@ -19,6 +19,7 @@ import contextlib
 import functools
 import gc
 import json
+import os
 import resource
 import socket
 import struct
@@ -348,12 +349,17 @@ _GRACE, _LOOK, _CELL = 0.3, 0.5, 0.4
 
 
 def _run_delay() -> float:
-    """Seconds that this thread was ready and had no processor: the machine had other work."""
-    try:
-        with open("/proc/thread-self/schedstat") as file:
-            return int(file.read().split()[1]) / 1e9
-    except FileNotFoundError:
-        return 0.0
+    """Seconds that threads of this process waited for a processor, and that the machine's own host took from it.
+
+    All threads, not the one that asks alone: while one waits that holds the interpreter's lock, they all do.
+    """
+    delay = 0.0
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{thread}/schedstat") as file:
+            delay += int(file.read().split()[1]) / 1e9
+    with open("/proc/stat") as file:
+        stolen = file.readline().split()[8]
+    return delay + int(stolen) / os.sysconf("SC_CLK_TCK")
 
 
 def _within(seconds: float, work: Any) -> Any:
@@ -460,28 +466,39 @@ def turns(monkeypatch):
     return taken
 
 
+_HONEST_CELLS = 15
+
+
 async def test_a_loop_under_load_goes_on(pool, impatient, turns):
-    """Six hostile sessions on one event loop, and one that only works: no turn is long, and its cells are answered."""
+    """Hostile sessions on an event loop, six at any time, and one that only works: no turn is long, it is answered."""
+    limits = sandbox.Limits(call_bytes=MB)
+    attacks = 0
 
     async def echo(*args: Any) -> int:
         return len(args)
 
-    async def attack(load: list[Any]) -> None:
-        limits = sandbox.Limits(call_bytes=MB)
-        async with sandbox.AsyncSession(functions={"echo": echo}, pool=pool, policy="off", limits=limits) as session:
-            await session.run(TAKE_APART)
-            await session.run(_OPERATIONS)
-            with contextlib.suppress(sandbox.SandboxError):
-                await session.run(f"{NOW}perform({load!r})", timeout=3.0)
+    async def attack(load: list[Any], over: asyncio.Event) -> None:
+        nonlocal attacks
+        while not over.is_set():
+            async with sandbox.AsyncSession(
+                functions={"echo": echo}, pool=pool, policy="off", limits=limits
+            ) as session:
+                await session.run(TAKE_APART)
+                await session.run(_OPERATIONS)
+                attacks += 1
+                with contextlib.suppress(sandbox.SandboxError):
+                    await session.run(f"{NOW}perform({load!r})", timeout=3.0)
 
-    async with sandbox.AsyncSession(functions={"echo": echo}, pool=pool) as honest:
-        attacks = [asyncio.create_task(attack(load)) for load in _LOADS]
+    over = asyncio.Event()
+    async with sandbox.AsyncSession(functions={"echo": echo}, pool=pool) as honest, asyncio.TaskGroup() as attackers:
+        for load in _LOADS:
+            attackers.create_task(attack(load, over))
         answered = 0
-        while not all(task.done() for task in attacks):
+        while answered < _HONEST_CELLS or attacks < len(_LOADS):
             assert (await honest.run("echo(1, 2)")).value_repr == "2"
             answered += 1
             await asyncio.sleep(0.01)
-        await asyncio.gather(*attacks)
-    assert answered > 5
+        over.set()
     # A look at the clock after each: 10 ms for each of three channels, and one piece of raw output.
-    assert 5 < max(turns) <= 3 * 11 + 1, sorted(turns)[-5:]
+    assert max(turns) <= 3 * 11 + 1, sorted(turns)[-5:]
+    assert sum(turns) > 500, "the attacks did not get through to the host"
