@@ -1,4 +1,4 @@
-"""Keys of items: hashes of the task, its inputs, models, policy and code, and of the version of rlm."""
+"""Keys of items: hashes of the task, its inputs, models, policy and code."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from rlm import __version__
-
 from ..tasks.references import file_of
 from .task_binding import TaskTemplate
 
@@ -22,6 +20,9 @@ _RETRY_OPTIONS = ("timeout", "num_retries")
 
 FORMAT = 1
 """Increased when the meaning of a key changes, so that no item counts as done that would be run differently now."""
+
+_FIRST_VERSION = "0.1.0"
+"""Of rlm: part of every key of this format, so that those of older ledgers stay what they are."""
 
 
 def template_digest(template: TaskTemplate) -> str:
@@ -35,7 +36,7 @@ def template_digest(template: TaskTemplate) -> str:
     return _digest(
         {
             "format": FORMAT,
-            "rlm": __version__,
+            "rlm": _FIRST_VERSION,
             "said": fields,
             "models": {role: [spec.model, _relevant(spec.options), str(spec.weights)] for role, spec in specs.items()},
             "scripts": [_file_digest(spec.scripted) for spec in specs.values() if spec.scripted is not None],

@@ -180,7 +180,17 @@ def _describe(log: EvalLog) -> str:
 
 
 def _settings(first: dict[str, Any], second: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    for section in ("versions", "models", "baseline", "epochs", "seed", "count", "lengths", "configuration"):
+    for section in (
+        "versions",
+        "later_versions",
+        "models",
+        "baseline",
+        "epochs",
+        "seed",
+        "count",
+        "lengths",
+        "configuration",
+    ):
         a, b = first.get(section), second.get(section)
         if isinstance(a, dict) and isinstance(b, dict):
             for name in dict.fromkeys([*a, *b]):

@@ -18,7 +18,7 @@ from ..json_values import preview
 from ..redaction import Redactor
 from .log import HEADER, SAMPLES, SUMMARY, EvalLogError, LogEntry, LogWriteError, is_log, read_header, refuse_changed
 
-_NOT_COMPARED = frozenset({"started", "machine"})
+_NOT_COMPARED = frozenset({"started", "machine", "versions", "later_versions"})
 
 
 class LogWriter:
@@ -41,7 +41,9 @@ class LogWriter:
         try:
             stored = json.loads(self._redactor.text(json.dumps(dict(header))))
             if is_log(folder):
-                _refuse_other_settings(folder, read_header(folder), stored)
+                before = read_header(folder)
+                _refuse_other_settings(folder, before, stored)
+                self._note_versions(before, stored["versions"])
             elif os.fstat(self._file).st_size:
                 raise EvalLogError(f"{folder} has a {SAMPLES} but no {HEADER}; use another directory")
             else:
@@ -52,6 +54,13 @@ class LogWriter:
         except BaseException:
             self._lock.release()
             raise
+
+    def _note_versions(self, header: dict[str, Any], versions: Mapping[str, str]) -> None:
+        """Note in the header that the log goes on with other versions of rlm or dspy than it was started with."""
+        later = header.get("later_versions", [])
+        if versions != (later or [header["versions"]])[-1]:
+            with _write_errors(self.folder):
+                write_json(self.folder / HEADER, {**header, "later_versions": [*later, versions]})
 
     def append(self, entry: LogEntry) -> None:
         """Append an entry and sync it to disk."""

@@ -28,10 +28,12 @@ _LOG = "".join(f"2026-11-03 10:{n:02} {'ERROR' if n % 9 == 0 else 'INFO'} reques
 def standing_in(body: dict[str, Any]) -> tuple[int, Any]:
     """Answer like a model that submits values of one type after another; with JSON where a schema is given."""
     text = "\n".join(str(message["content"]) for message in body["messages"])
-    if "SUBMIT(" in str(body["messages"][0]["content"]):
-        names = re.findall(r"(\w+)=\.\.\.", re.findall(r"SUBMIT\(([^)]*\.\.\.)\)", text)[-1])
+    if fields := re.findall(r"SUBMIT\(([^)]*\.\.\.)\)", text):
+        inputs = re.findall(r"`(\w+)`", (re.findall(r"Given (`.*?), produce", text) or [""])[0])
         value = _VALUES[text.count("I submit it.") % len(_VALUES)]
-        return 200, f"I submit it.\n```python\nSUBMIT({', '.join(f'{name}={value}' for name in names)})\n```"
+        given = ", ".join(f"{name}={value}" for name in re.findall(r"(\w+)=\.\.\.", fields[-1]))
+        read = ", ".join(f"len(str({name}))" for name in inputs)
+        return 200, f"I submit it.\n```python\nprint({read})\nSUBMIT({given})\n```"
     schema = body.get("response_format", {}).get("json_schema", {}).get("schema")
     return 200, json.dumps(example(schema, schema)) if schema else '{"answer": 1}'
 

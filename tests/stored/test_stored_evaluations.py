@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.stored_records import STORED, Harbour, get
+import rlm
+from tests.support.stored_records import STORED, WRITTEN, Harbour, get
 
 pytestmark = pytest.mark.processes
 
@@ -29,6 +30,8 @@ def test_a_whole_log_is_summarized_as_before(harbour: Harbour) -> None:
     assert stored["all"]["score"]["mean"] == 0.5
     assert {one["sample_id"]: one["score"] for one in samples(harbour)} == SCORES
     assert harbour.called() == []
+    header = json.loads((harbour.folder / LOG / "header.json").read_text())
+    assert (header["versions"]["rlm"], header["later_versions"][0]["rlm"]) == (WRITTEN["rlm"], rlm.__version__)
 
 
 def test_the_logs_are_listed(harbour: Harbour) -> None:

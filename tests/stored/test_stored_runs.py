@@ -221,7 +221,8 @@ def test_a_killed_run_goes_on_and_asks_nothing_twice(harbour: Harbour) -> None:
     assert resumed.resumed_from == RUNS["killed"]
     assert [call.role for call in resumed.model_calls if not call.past] == ["sub", "main"]
     assert len(list((harbour.home / "traces").glob("*.db"))) == 1  # the stored database is written on
-    assert rlm.traces.find(RUNS["killed"], harbour.home).ending == "unfinished"
+    killed = rlm.traces.find(RUNS["killed"], harbour.home)
+    assert (killed.ending, killed.resumed_by) == ("resumed", result["run_id"])
 
 
 def test_a_killed_run_goes_on_in_python(harbour: Harbour, pool: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,8 @@ MAX_PACKED = 4 << 20
 """An input that is larger than this when compressed is left out."""
 
 _LITERAL_CHARS = 2_000
-_COMPILED = frozenset({"_SHAPES_SOURCE", "_shapes", "describe"})
-"""What the helpers have in order to compile `rlm.shapes` when it is needed; a notebook has its source."""
+_OTHERWISE = frozenset({"_SHAPES_SOURCE", "_shapes", "describe", "SHOW_VARS"})
+"""Helpers that compile `rlm.shapes`, whose source a notebook has, or that look into another module."""
 
 _STAND_INS = (
     *("SUBMIT", "llm_query", "llm_batch", "llm_query_batched"),
@@ -141,7 +141,7 @@ def _helpers_source() -> str:
     """Return the helper functions of the REPL as code that the policy of the sandbox accepts: nothing is compiled."""
     source = files("rlm.repl").joinpath("kernel_helpers.py").read_text(encoding="utf-8")
     lines, body = source.splitlines(), ast.parse(source).body
-    kept = [node for node in body if not isinstance(node, ast.Expr) and _bound(node) not in _COMPILED]
+    kept = [node for node in body if not isinstance(node, ast.Expr) and _bound(node) not in _OTHERWISE]
     helpers = "\n\n".join("\n".join(lines[node.lineno - 1 : node.end_lineno]) for node in kept)
     return f"{kernel_source()}\n\n{helpers}"
 
