@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .errors import *  # noqa: F403
     from .evals import evaluate
     from .interpreter import SandboxInterpreter
+    from .mcp.servers import McpServers
+    from .mcp.settings import McpServer
     from .predict import Predict, SandboxSettings
     from .predict import Predict as RLM
     from .reading import MapPlan
@@ -47,6 +49,8 @@ __all__ = [
     "FailureCause",
     "FallbackTrigger",
     "MapPlan",
+    "McpServer",
+    "McpServers",
     "OutlinesAdapter",
     "Predict",
     "Run",
@@ -80,6 +84,8 @@ _MODULES = {
     "FailureCause": "results",
     "FallbackTrigger": "budgets",
     "MapPlan": "reading",
+    "McpServer": "mcp.settings",
+    "McpServers": "mcp.servers",
     "OutlinesAdapter": "adapters",
     "Predict": "predict",
     "Run": "run",

@@ -40,6 +40,11 @@
     ├── NewerVersion              a trace database was written by a later version of rlm
     ├── PlotsMissing              altair is not installed
     ├── TelemetryMissing          OpenTelemetry is not installed
+    ├── McpError                  something went wrong with an MCP server
+    │   ├── McpServerError        a server cannot be started or reached, or has ended
+    │   ├── McpToolError          a tool reported an error, or its answer is too large
+    │   └── NotApproved           a call that may change something was not approved
+    ├── ApprovalAlreadyAnswered   somebody has answered this question about calls before
     ├── BatchError                a batch cannot start or continue
     │   ├── BatchInUse            another process runs it
     │   ├── ForeignResultsFile    the results file holds something else
@@ -85,6 +90,8 @@ if TYPE_CHECKING:
     from .evals.runner import EvaluationStopped
     from .evals.suites.custom import SuiteFileError
     from .extraction.errors import ExtractionError, MaxRetriesExceeded, ParseError, PatchError, SchemaError
+    from .mcp.approvals import ApprovalAlreadyAnswered
+    from .mcp.errors import McpError, McpServerError, McpToolError, NotApproved
     from .models.client import ModelError
     from .models.local.backend_choice import NotRunnable
     from .models.local.errors import (
@@ -116,6 +123,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlreadyAnswered",
+    "ApprovalAlreadyAnswered",
     "BatchError",
     "BatchInUse",
     "BudgetExceeded",
@@ -140,12 +148,16 @@ __all__ = [
     "MachineUnfit",
     "MapTooLarge",
     "MaxRetriesExceeded",
+    "McpError",
+    "McpServerError",
+    "McpToolError",
     "MissingExtra",
     "MissingModel",
     "ModelError",
     "NewerVersion",
     "NoPlans",
     "NoThreshold",
+    "NotApproved",
     "NotRunnable",
     "NotWritable",
     "NoteRefused",
@@ -175,6 +187,7 @@ __all__ = [
 # Where each is defined. A module is imported when a name is used: `import dspy` takes seconds.
 _HOME = {
     "AlreadyAnswered": "plans.operator",
+    "ApprovalAlreadyAnswered": "mcp.approvals",
     "BatchError": "batch.errors",
     "BatchInUse": "batch.errors",
     "BudgetExceeded": "budgets.ledger",
@@ -199,12 +212,16 @@ _HOME = {
     "MachineUnfit": "batch.errors",
     "MapTooLarge": "reading.items",
     "MaxRetriesExceeded": "extraction.errors",
+    "McpError": "mcp.errors",
+    "McpServerError": "mcp.errors",
+    "McpToolError": "mcp.errors",
     "MissingExtra": "models.local.errors",
     "MissingModel": "models.local.errors",
     "ModelError": "models.client",
     "NewerVersion": "traces.schema",
     "NoPlans": "plans.proposals",
     "NoThreshold": "calibration.threshold",
+    "NotApproved": "mcp.errors",
     "NotRunnable": "models.local.backend_choice",
     "NotWritable": "batch.errors",
     "NoteRefused": "traces.notes",

@@ -5,7 +5,8 @@ In the order of a run: `RunStarted`; for each iteration `IterationStarted`, `Mod
 `HistoryAppended`, `BudgetUsed`; then, where a limit was reached, `TriggerFired`, and for each attempt `ModelAsked`,
 `ModelAnswered` and `ExtractionAttempted`; `TiersUsed`, where there were typed questions; `RunEnded`. In between:
 `ModelWaiting` for each wait for a provider, `ConversationCompacted`, `ReplayDiffered`, `RunInterrupted`; `ModeChosen`
-before the first iteration of a run with a mode; `MapStarted` and `ItemsAnswered` for each `llm_map`. A child run has
+before the first iteration of a run with a mode; `MapStarted` and `ItemsAnswered` for each `llm_map`;
+`ApprovalRequested` and `ApprovalAnswered` where a cell waits for a person. A child run has
 events of its own, under its own run id.
 
 A run with plans emits `PlansCompared`, `PlanSelected`, `PlanRejected`, `PlanEscalated`, `OperatorAwaited`,
@@ -673,6 +674,38 @@ class EscalationAnswered(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class ApprovalRequested(BaseEvent):
+    """A cell waits for a person: it wants to call a tool of an MCP server that may change something."""
+
+    kind = "approval_requested"
+
+    approval_id: str
+    iteration: int
+    function: str
+    count: int
+    """How many calls are asked about."""
+
+    calls: Sequence[str]
+    """The arguments of the first calls, as JSON, a text each."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAnswered(BaseEvent):
+    """The calls of a tool of an MCP server were approved or rejected."""
+
+    kind = "approval_answered"
+
+    approval_id: str
+    iteration: int
+    approved: bool
+    scope: str
+    """What is approved: `calls` (those that were shown), `cell` or `run`."""
+
+    answered_by: str
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class PlanAnswered(BaseEvent):
     """The run has its answer: that of a plan, or an operator's."""
 
@@ -720,6 +753,8 @@ Event: TypeAlias = (
     | OperatorAwaited
     | EscalationAnswered
     | PlanAnswered
+    | ApprovalRequested
+    | ApprovalAnswered
 )
 
 KINDS: Mapping[str, type[BaseEvent]] = {one.kind: one for one in get_args(Event)}

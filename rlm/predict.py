@@ -46,6 +46,8 @@ from .traces.writer import default_observer
 if TYPE_CHECKING:
     from .chat.chat import Chat
     from .chat.settings import SessionSettings
+    from .mcp.approvals import Approver
+    from .mcp.servers import McpServers
     from .plans import Plan, PlanSettings
 
 Tool = Callable[..., Any]
@@ -123,6 +125,10 @@ class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
         tools: Functions that code can call: a list, or a mapping by name. They run in the host. A mapping may hold
             plain values, too, which code has as variables, and `{"tool": ..., "description": ...}`.
         child_tools: The tools of child runs (`rlm_query`), in the same form. By default those of the run itself.
+        mcp: MCP servers whose tools code can call, by name: `{"time": rlm.McpServer(command=["mcp-server-time"])}`, or
+            mappings as in a task file. They are started for the first run. See docs/mcp.md.
+        approve: Asked about calls of MCP tools that may change something, once for all calls of a cell that are known:
+            returns True, False, or `"cell"` or `"run"` for all that may come.
         trigger: The budget, and with it when the outputs are extracted.
         max_iterations: Short for `trigger=FallbackTrigger(max_iterations=...)`.
         max_llm_calls: Short for `trigger=FallbackTrigger(max_llm_calls=...)`.
@@ -159,6 +165,8 @@ class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
         other_lms: Mapping[str, Any] | None = None,
         tools: Mapping[str, Any] | Sequence[Tool] | None = None,
         child_tools: Mapping[str, Any] | Sequence[Tool] | None = None,
+        mcp: McpServers | Mapping[str, Any] | None = None,
+        approve: Approver | None = None,
         trigger: FallbackTrigger | None = None,
         max_iterations: int | None = None,
         max_llm_calls: int | None = None,
@@ -229,6 +237,7 @@ class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
             "map": None if map is None else map.for_signature(self.signature),
         }
         self._adapter = adapter
+        self._servers = None if mcp is None else _servers(mcp, approve)
         self._agreement = AgreementSettings.of(agree, reconcile=reconcile)
         self._plans = None if plans is None else _plan_settings(plans)
         self._observe = observe
@@ -253,6 +262,8 @@ class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
 
     async def arun_with_fallback(self, /, *values: Any, **inputs: Any) -> ExecutionResult[T]:
         """Run to the ending in the event loop of the caller."""
+        if self._servers is not None:
+            await self._servers.aopen()
         return await self._make_run(self._by_name(values, inputs))
 
     def resume(self, run_id: str) -> ExecutionResult[T]:
@@ -352,7 +363,7 @@ class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
         models = (lm, self.sub_lm, self.extraction_lm)
         # Local models are named by their weights, and not as in a log of `rlm eval`.
         named = [str(one.model) for one in models if hasattr(one, "model") and not profile_of(one).constrains]
-        return RunConfig(
+        config = RunConfig(
             self.signature,
             *models,
             main_call=self._call_predictor,
@@ -360,6 +371,11 @@ class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
             observe=observe,
             **self._options | {"scorer": for_models(self._options["scorer"], named)},
         )
+        if self._servers is None:
+            return config
+        from .mcp.run_tools import with_servers
+
+        return with_servers(config, self._servers)
 
     async def _call_predictor(self, conversation: Conversation, settings: Mapping[str, Any], adapter: Any) -> Answer:
         """Ask the main model as a call of the inner predictor: through dspy where it has a callback, say."""
@@ -453,6 +469,16 @@ def _mode(mode: str, plan: MapPlan | None) -> str:
     if mode not in MODES:
         raise ValueError(f"mode={mode!r}: choose {', '.join(MODES)}")
     return "map" if plan is not None and mode == "repl" else mode
+
+
+def _servers(mcp: Any, approve: Approver | None) -> McpServers:
+    from .mcp.servers import McpServers
+
+    if not isinstance(mcp, McpServers):
+        return McpServers(mcp, approve=approve)
+    if approve is not None:
+        raise ValueError("give `approve` to McpServers(...): they may serve other programs, too")
+    return mcp
 
 
 def _plan_settings(plans: Any) -> PlanSettings:

@@ -80,5 +80,9 @@ async def replay(run: RunRecord, task: Task, *, observe: Observer = ignore) -> R
         guidance=task.guidance,
         observe=fan_out(look, observe),
     )
+    if task.mcp is not None:
+        from .mcp.run_tools import with_servers
+
+        driver = with_servers(driver, task.mcp)
     made = await driver.run(task.inputs, past=before)
     return Replay(made, len(before.iterations), tuple(differences), run.ending, result.get("outputs"))

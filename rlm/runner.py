@@ -42,6 +42,8 @@ async def arun_task(
     task: Task, *, observe: Observer = ignore, past: RecordedRun | None = None, make: Make | None = None
 ) -> ExecutionResult[Any]:
     """Run a task to its ending in the event loop of the caller. It is on record if `observe` records it."""
+    if task.mcp is not None:
+        await task.mcp.aopen()
     return await make_run(task, observe=observe, past=past, make=make)
 
 
@@ -82,6 +84,15 @@ def task_config(task: Task, *, answered: Mapping[str, int] | None = None) -> Run
 
 
 def _config(task: Task, observe: Observer, make: Make, answered: Mapping[str, int]) -> RunConfig:
+    config = _config_without_servers(task, observe, make, answered)
+    if task.mcp is None:
+        return config
+    from .mcp.run_tools import with_servers
+
+    return with_servers(config, task.mcp)
+
+
+def _config_without_servers(task: Task, observe: Observer, make: Make, answered: Mapping[str, int]) -> RunConfig:
     models = task.models
     extraction = make(models.extraction, "extraction", answered.get("extraction", 0))
     names = map(str, (models.main, models.sub, models.extraction))

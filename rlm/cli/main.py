@@ -117,6 +117,7 @@ def explain(error: Exception) -> int:
     """Print what went wrong on standard error, and return the exit code."""
     from sandbox.errors import IsolationUnavailable, KernelStartError
 
+    from ..mcp.errors import McpServerError
     from ..models.local.gguf.errors import WeightsError
     from ..tasks.errors import TaskError
 
@@ -127,7 +128,7 @@ def explain(error: Exception) -> int:
         console.lead_nowhere(1)
         _print_error(f"rlm: nothing more can be written: {error}")
         return exit_codes.ENVIRONMENT
-    if isinstance(error, exit_codes.EnvironmentProblem | WeightsError) or _is_local_model_error(error):
+    if isinstance(error, exit_codes.EnvironmentProblem | McpServerError | WeightsError) or _is_local_model_error(error):
         _print_error(f"rlm: {error}")
         return exit_codes.ENVIRONMENT
     if isinstance(error, IsolationUnavailable | KernelStartError):

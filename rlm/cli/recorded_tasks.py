@@ -97,6 +97,7 @@ def recorded_task(run: RunRecord, options: Mapping[str, Any]) -> Task:
         source.get("budget") or {},
         mode=source.get("mode"),
         agree=source.get("agree"),
+        mcp=source.get("mcp"),
     )
     path = source["path"]
     try:

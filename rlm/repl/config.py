@@ -43,6 +43,9 @@ class RunConfig:
     values: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
     """What code has beside the inputs, by name: plain values, and what the model reads about each."""
 
+    listed: Mapping[str, str] = field(default_factory=dict)
+    """Tools of which the prompt has the names only, with the heading of each: `help` prints the rest."""
+
     child_tools: Tools | None = None
     """The tools of child runs. None: those of the run itself."""
 

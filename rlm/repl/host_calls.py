@@ -11,6 +11,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -26,6 +27,19 @@ from .replay import RecordedCall
 
 current_call: contextvars.ContextVar[int | None] = contextvars.ContextVar("current_call", default=None)
 """The number of the host call that is being served."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """Where a host call comes from: the run and the iteration whose cell makes it."""
+
+    run_id: str
+    iteration: int
+    emit: Emitter
+
+
+call_site: contextvars.ContextVar[CallSite | None] = contextvars.ContextVar("call_site", default=None)
+"""Where the host call that is being served comes from."""
 
 
 _CANCELLED_S = 1.0
@@ -102,6 +116,7 @@ class CallLog:
             iteration = self.iteration
             self._emit(CallStarted(self._emit.run_id, number, name, iteration, arguments, shown))
             current_call.set(number)
+            call_site.set(CallSite(self._emit.run_id, iteration, self._emit))
             task = asyncio.current_task()
             if task is not None:
                 self._tasks.add(task)
@@ -193,8 +208,10 @@ def plain(method: Callable[..., Any], name: str | None = None) -> Callable[..., 
     return sandbox.describe(call, doc, shown)
 
 
-def _described(function: Callable[..., Any]) -> tuple[str | None, inspect.Signature, str]:
+def _described(function: Callable[..., Any]) -> tuple[str | None, inspect.Signature, str | None]:
     """Return docstring and signature as a model should read them: with types in place of quoted annotations."""
+    if (known := getattr(function, "__dict__", {}).get("_rlm_described")) is not None:
+        return known[0], inspect.signature(function), known[1]
     try:
         signature = inspect.signature(function, eval_str=True)
     except (NameError, TypeError, SyntaxError):
@@ -204,7 +221,7 @@ def _described(function: Callable[..., Any]) -> tuple[str | None, inspect.Signat
 
 
 @functools.cache
-def _method_described(function: Callable[..., Any]) -> tuple[str | None, inspect.Signature, str]:
+def _method_described(function: Callable[..., Any]) -> tuple[str | None, inspect.Signature, str | None]:
     """As `_described`, for a method: without `self`, and cached, because every run has its own methods."""
     doc, whole, _ = _described(function)
     signature = whole.replace(parameters=list(whole.parameters.values())[1:])

@@ -29,6 +29,7 @@ from .prompts import (
     describe_function,
     describe_helpers,
     describe_inputs,
+    describe_listed,
     describe_values,
     fill_system_prompt,
     long_inputs,
@@ -87,8 +88,10 @@ class StandardProfile:
     ) -> Conversation:
         """Return the conversation with the system prompt and the task. `known` are the runtime's own functions."""
         signature, before = config.signature, config.kernels.context
-        described = [describe_function(name, function) for name, function in functions.items() if name not in ALIASES]
-        described += [*describe_helpers(helpers), *describe_values(config.values)]
+        listed = describe_listed(config.listed, functions)
+        left_out = {*ALIASES, *config.listed}
+        described = [describe_function(name, function) for name, function in functions.items() if name not in left_out]
+        described += [*describe_helpers(helpers), *describe_values(config.values), *listed]
         system = fill_system_prompt("system", config.system_prompt, submit_call(signature), described)
         task = template("task").substitute(
             instructions=signature.instructions,
@@ -166,8 +169,9 @@ class ScriptProfile(StandardProfile):
     ) -> Conversation:
         """Return the conversation with the script to complete; `known` functions are not described."""
         signature, before = config.signature, config.kernels.context
-        own = [describe_function(name, function) for name, function in functions.items() if name not in {*known}]
-        described = [*own, *describe_values(config.values)]
+        left_out = {*known, *config.listed}
+        own = [describe_function(name, function) for name, function in functions.items() if name not in left_out]
+        described = [*own, *describe_values(config.values), *describe_listed(config.listed, functions)]
         notes = [*filter(None, (before, "\n".join(["Also there:", *described]) if described else "", config.guidance))]
         shapes = text_shapes(inputs)
         names = tuple(field.name for field in signature.outputs)

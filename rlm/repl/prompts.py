@@ -10,7 +10,7 @@ import builtins
 import functools
 import json
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.resources import files
 from string import Template
 from typing import Any
@@ -42,6 +42,16 @@ def describe_inputs(signature: Signature, inputs: Mapping[str, Any], *, most: in
 def describe_values(values: Mapping[str, tuple[Any, str]]) -> list[str]:
     """Describe each further value that code has, with what is said about it."""
     return [_describe_input(name, value, about or None, 6, 150) for name, (value, about) in values.items()]
+
+
+def describe_listed(listed: Mapping[str, str], functions: Collection[str]) -> list[str]:
+    """Describe the tools that are listed by name only, each group under its heading, as far as there are functions."""
+    groups: dict[str, list[str]] = {}
+    for name, heading in listed.items():
+        if name in functions:
+            groups.setdefault(heading, []).append(name)
+    lines = [f"- {heading}, which are functions: {', '.join(names)}" for heading, names in groups.items()]
+    return [*lines, "  (`help(name)` prints what one of them does and takes: look before you call it)"] if lines else []
 
 
 def shown_whole(value: Any) -> bool:

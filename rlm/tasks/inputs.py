@@ -11,13 +11,16 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_origin
+from typing import TYPE_CHECKING, Any, get_origin
 
 from ..signatures import Field, InvalidInputs, Signature
 from ..units import size_text
 from .errors import TaskProblem, near_name, suggestion
-from .schema import SOURCES, FileInput, GlobInput, InputEntry, JsonInput, StdinInput, ValueInput
+from .schema import SOURCES, FileInput, GlobInput, InputEntry, JsonInput, McpInput, StdinInput, ValueInput
 from .yaml_document import Document
+
+if TYPE_CHECKING:
+    from ..mcp.servers import McpServers
 
 _FILES = 10_000
 _YES_NO = frozenset({"yes", "no", "on", "off", "y", "n"})
@@ -38,6 +41,9 @@ class InputReader:
 
     partial: bool = False
     """Whether inputs may be missing."""
+
+    servers: McpServers | None = None
+    """The MCP servers whose resources may be inputs. One that is named is started."""
 
     problems: list[TaskProblem] = field(default_factory=list)
     warnings: list[TaskProblem] = field(default_factory=list)
@@ -104,7 +110,20 @@ class InputReader:
                 return read_json(self.folder / expand_home(entry.path))
             case ValueInput():
                 return entry.value
+            case McpInput():
+                return self._resource(name, entry)
         return entry
+
+    def _resource(self, name: str, entry: McpInput) -> Any:
+        if self.servers is None:
+            raise UnreadableInput(f"there is no MCP server {entry.mcp!r}; describe it under `mcp:`")
+        from ..mcp.errors import McpError
+
+        try:
+            value = self.servers.read_resource(entry.mcp, entry.uri)
+        except (McpError, TimeoutError) as error:
+            raise UnreadableInput(str(error)) from None
+        return self._fitting(name, value) if isinstance(value, str) else value
 
     def _texts(self, name: str, entry: GlobInput) -> Any:
         pattern = expand_home(entry.glob)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sandbox import Limits
 
@@ -24,6 +24,9 @@ from .schema import BudgetFile, TaskFile
 from .task import Task
 from .validation import CheckProblem, read_check, read_confidence, validate_script, validate_task
 from .yaml_document import Document, read
+
+if TYPE_CHECKING:
+    from ..mcp.servers import McpServers
 
 # `doc:str` is an input: no module has a class named like a built-in type.
 _REFERENCE = re.compile(r"[\w.-]+:(?!(?:str|int|float|bool|list|dict|bytes)$)[\w.]+")
@@ -62,6 +65,9 @@ class Recorded:
     mode: Mode | None = None
     agree: int | None = None
     """Changes of the command line at that time."""
+
+    mcp: Sequence[Mapping[str, Any]] | None = None
+    """The tools of its MCP servers, which need not be started to replay it."""
 
 
 def load(
@@ -118,7 +124,10 @@ class _Loader:
         trigger = self._trigger(file.budget)
         signature = self._signature(file)
         self._tools(file, signature)
-        inputs = self._inputs(file, signature, {str(path[1]) for path in broken if path[0] == "inputs" and path[1:]})
+        servers = self._servers(file)
+        inputs = self._inputs(
+            file, signature, servers, {str(path[1]) for path in broken if path[0] == "inputs" and path[1:]}
+        )
         self._checks(file, signature)
         plans = self._plans(file, signature)
         adapter, problems = read_adapter(file.adapter, self.document, self.folder)
@@ -140,6 +149,7 @@ class _Loader:
             isolation=file.sandbox.isolation,
             policy=file.sandbox.policy,
             tool_references=tuple(file.tools),
+            mcp=servers,
             checks=list(file.checks),
             depth=file.depth,
             scorer=scorer,
@@ -238,10 +248,25 @@ class _Loader:
             self.problems.append(TaskProblem("budget", str(error)))
             return None
 
-    def _inputs(self, file: TaskFile, signature: Signature | None, broken: set[str]) -> dict[str, Any]:
+    def _servers(self, file: TaskFile) -> McpServers | None:
+        """Return the MCP servers of the task; none is started."""
+        if not file.mcp:
+            return None
+        from ..mcp.servers import McpServers
+
+        recorded = None if self.recorded is None else self.recorded.mcp
+        try:
+            return McpServers(file.mcp, folder=self.folder, recorded=recorded)
+        except ValueError as error:
+            self.problems.append(self.document.problem(f"mcp: {error}", self.document.key_place(("mcp",))))
+            return None
+
+    def _inputs(
+        self, file: TaskFile, signature: Signature | None, servers: McpServers | None, broken: set[str]
+    ) -> dict[str, Any]:
         if self.recorded is not None and self.recorded.inputs is not None:
             return dict(self.recorded.inputs)
-        reader = InputReader(signature, self.folder, self.document, self.read_stdin, self.partial)
+        reader = InputReader(signature, self.folder, self.document, self.read_stdin, self.partial, servers)
         inputs = reader.read(file.inputs, self.overrides.inputs, broken)
         self.problems += reader.problems
         self.warnings += reader.warnings

@@ -27,6 +27,7 @@ from sandbox import Limits
 
 from ..agreement.settings import MAX_RUNS
 from ..budgets import FallbackTrigger
+from ..mcp.settings import McpServer
 from ..plans.plan import MAX_APPROACH_CHARS, Scores, Weights
 from ..plans.settings import DEFAULT_COUNT, Judge, Operator
 from ..reading import MapPlan, Mode
@@ -214,7 +215,14 @@ class ValueInput(Section):
     value: Any = Field(description="The value.")
 
 
-SOURCES = ("file", "glob", "stdin", "json", "value")
+class McpInput(Section):
+    """A resource of an MCP server."""
+
+    mcp: str = Field(description="The name of a server under `mcp:`.", examples=["notes"])
+    uri: str = Field(description="The address of the resource at that server.", examples=["note://today"])
+
+
+SOURCES = ("file", "glob", "stdin", "json", "value", "mcp")
 """A mapping with one of these keys names the source of an input; any other mapping is the input itself."""
 
 
@@ -222,6 +230,8 @@ def _input_kind(value: Any) -> str:
     if isinstance(value, BaseModel):
         return f"<{type(value).__name__.removesuffix('Input').lower()}>"
     named = [name for name in SOURCES if name in value] if isinstance(value, Mapping) else []
+    if named == ["mcp"] and "uri" not in value:
+        return "<plain>"
     return f"<{named[0]}>" if named else "<plain>"
 
 
@@ -231,6 +241,7 @@ InputEntry = Annotated[
     | Annotated[StdinInput, Tag("<stdin>")]
     | Annotated[JsonInput, Tag("<json>")]
     | Annotated[ValueInput, Tag("<value>")]
+    | Annotated[McpInput, Tag("<mcp>")]
     | Annotated[Any, Tag("<plain>")],
     Discriminator(_input_kind),
 ]
@@ -458,7 +469,7 @@ class TaskFile(Section):
     instructions: str | None = Field(None, description="The instructions for the model.")
     inputs: dict[str, InputEntry] = Field(
         default_factory=dict,
-        description="A value for each input, or its source: file, glob, stdin or json.",
+        description="A value for each input, or its source: file, glob, stdin, json, or a resource of an MCP server.",
     )
     models: Annotated[
         Annotated[str, Tag("<text>")] | Annotated[ModelsFile, Tag("<mapping>")], Discriminator(_text_or_mapping)
@@ -485,6 +496,12 @@ class TaskFile(Section):
         default_factory=list,
         description="Functions that the code may call: `module:function`.",
         examples=[["kit:look_up"]],
+    )
+    mcp: dict[str, Annotated[McpServer, FromMapping()]] = Field(
+        default_factory=dict,
+        description="MCP servers by name, whose tools the code may call: a `command` or a `url`, and what of it may be "
+        "used. See docs/mcp.md.",
+        examples=[{"time": {"command": "mcp-server-time"}}],
     )
     checks: list[str] = Field(
         default_factory=list,

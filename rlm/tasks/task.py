@@ -22,6 +22,7 @@ from .plans import TaskPlans
 
 if TYPE_CHECKING:
     from ..extraction.confidence import Scorer
+    from ..mcp.servers import McpServers
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,9 @@ class Task:
     policy: str = "enforce"
     tool_references: tuple[str, ...] = ()
     """`module:function`. The folder of the file is searched first."""
+
+    mcp: McpServers | None = None
+    """The MCP servers whose tools the code may call."""
 
     checks: list[str] = field(default_factory=list)
     verify: bool = False

@@ -9,6 +9,8 @@ from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider
 
 from ..events import (
+    ApprovalAnswered,
+    ApprovalRequested,
     BudgetUsed,
     CallEnded,
     CallStarted,
@@ -143,6 +145,8 @@ class Spans:
                 | OperatorAwaited()
                 | EscalationAnswered()
                 | PlanAnswered()
+                | ApprovalRequested()
+                | ApprovalAnswered()
             ):
                 pass  # no span of their own, or the end of a span that was not opened
             case _ if TYPE_CHECKING:  # mypy finds a kind that is not listed above; at run time it changes nothing

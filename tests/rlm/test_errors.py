@@ -38,6 +38,7 @@ INTERNAL = {
         "ImportProblem",
     ),
     *("InvalidCompletion", "InvalidResponse", "InvalidSubmission", "NoCandidate", "NoResponse", "NoTarget"),
+    "Flooded",
     *("SetupFailed", "NotRecorded", "OutOfTime", "Refused", "SlotAfterDeadline", "Unreadable", "UnreadableInput"),
 }
 # Not importable without packages that are optional.

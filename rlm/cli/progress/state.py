@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, assert_never
 
 from ...budgets import FallbackTrigger
 from ...events import (
+    ApprovalAnswered,
+    ApprovalRequested,
     BudgetUsed,
     CallEnded,
     CallStarted,
@@ -258,6 +260,8 @@ class RunState:
                 | OperatorAwaited()
                 | EscalationAnswered()
                 | PlanAnswered()
+                | ApprovalRequested()
+                | ApprovalAnswered()
             ):
                 pass  # not in the state
             case _ if TYPE_CHECKING:  # mypy finds a kind that is not listed above; at run time it changes nothing

@@ -70,7 +70,8 @@ def test_all_bad_checks_are_reported(tmp_path: Any) -> None:
 def test_a_source_that_there_is_not_is_a_warning_where_any_value_is_taken(tmp_path: Any, key: str) -> None:
     (tmp_path / "task.yaml").write_text(f"signature: 'doc -> n: int'\ninputs: {{doc: {{{key}: a}}}}\n{MODEL}")
     (warning,) = load(tmp_path / "task.yaml").warnings
-    assert f"inputs.doc is a mapping with the key '{key}'; sources are file, glob, stdin, json, value." in str(warning)
+    known = "sources are file, glob, stdin, json, value, mcp."
+    assert f"inputs.doc is a mapping with the key '{key}'; {known}" in str(warning)
 
 
 def test_an_unknown_provider_is_said_once_of_all_roles(tmp_path: Any) -> None:
@@ -141,7 +142,7 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
     "input type": (TASK.replace('"doc', '"doc: int'), ['3:15: inputs.doc: expected int, got "hi" (a string)']),
     "input 2src": (
         TASK.replace("hi", '{file: doc.txt, glob: "*"}'),
-        ["3:31: inputs.doc has two sources; keep one of file, glob, stdin, json, value"],
+        ["3:31: inputs.doc has two sources; keep one of file, glob, stdin, json, value, mcp"],
     ),
     "input list": (
         TASK.replace("{doc: hi}", "[a]"),

@@ -441,7 +441,7 @@ def test_a_file_in_another_encoding_is_read_when_it_says_so(write: Any) -> None:
 
 def test_an_input_has_one_source(write: Any) -> None:
     (problem,) = problems(write(GOOD.replace("some text", "{file: a.txt, glob: '*.txt'}")))
-    assert problem == "task.yaml:2:29: inputs.doc has two sources; keep one of file, glob, stdin, json, value"
+    assert problem == "task.yaml:2:29: inputs.doc has two sources; keep one of file, glob, stdin, json, value, mcp"
 
 
 @pytest.mark.parametrize(
@@ -683,7 +683,7 @@ def test_the_schema_for_editors_knows_adapters() -> None:
     ("entry", "said"),
     [
         ("{globb: '*.txt'}", "task.yaml:2:16: inputs.doc.globb is not a source of an input; did you mean glob?"),
-        ("{url: 'http://x'}", "inputs.doc.url is not a source of an input; known are file, glob, stdin, json, value"),
+        ("{url: 'http://x'}", "inputs.doc.url is not a source of an input; known are file, glob, stdin, json"),
         ("{csv: a.csv, encoding: utf-8}", "inputs.doc.csv is not a source of an input; known are file"),
         ("{a: 1, b: 2}", "inputs.doc: expected str, got "),
     ],
