@@ -542,7 +542,9 @@ class FailedThreshold:
     actual: Any
 
     def __str__(self) -> str:
-        wanted, actual = (f"{one:.4g}" if isinstance(one, float) else one for one in (self.threshold, self.actual))
+        wanted, actual = (
+            f"{number:.4g}" if isinstance(number, float) else number for number in (self.threshold, self.actual)
+        )
         return f"{self.metric}: wanted {wanted}, was {actual}"
 
     @classmethod
@@ -757,7 +759,7 @@ Event: TypeAlias = (
     | ApprovalAnswered
 )
 
-KINDS: Mapping[str, type[BaseEvent]] = {one.kind: one for one in get_args(Event)}
+KINDS: Mapping[str, type[BaseEvent]] = {event.kind: event for event in get_args(Event)}
 """The event classes by the names under which they are recorded."""
 
 Observer: TypeAlias = Callable[[Event], None]
@@ -850,9 +852,11 @@ def _recorded(event: BaseEvent) -> dict[str, Any]:
 def _own_fields(kind: type[BaseEvent]) -> tuple[tuple[str, Any], ...]:
     """The fields of a kind that its base does not have, with the value at which each is left out."""
     if kind not in _FIELDS:
-        base = {one.name for one in dataclasses.fields(BaseEvent)}
-        own = [one for one in dataclasses.fields(kind) if one.name not in base]
-        _FIELDS[kind] = tuple((one.name, one.default if one.metadata.get("optional") else _NEVER) for one in own)
+        base = {attribute.name for attribute in dataclasses.fields(BaseEvent)}
+        own = [attribute for attribute in dataclasses.fields(kind) if attribute.name not in base]
+        _FIELDS[kind] = tuple(
+            (attribute.name, attribute.default if attribute.metadata.get("optional") else _NEVER) for attribute in own
+        )
     return _FIELDS[kind]
 
 
@@ -864,7 +868,7 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+        return {attribute.name: getattr(value, attribute.name) for attribute in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return {name: _plain(inner) if dataclasses.is_dataclass(inner) else inner for name, inner in value.items()}
     if isinstance(value, tuple | list) and value and dataclasses.is_dataclass(value[0]):

@@ -30,13 +30,13 @@ def with_feedback(metric: Callable[..., Any]) -> Callable[..., Any]:
         import dspy
 
         score = metric(gold, pred, trace)
-        said = [getattr(score, "feedback", None)]
+        parts = [getattr(score, "feedback", None)]
         value = float(getattr(score, "score", score))
-        said.append(f"The score of this answer is {value:g}.")
+        parts.append(f"The score of this answer is {value:g}.")
         result = getattr(pred, "result", None)
         if result is not None and hasattr(result, "history"):
-            said.append(feedback_of(result))
-        return dspy.Prediction(score=value, feedback="\n".join(filter(None, said)))
+            parts.append(feedback_of(result))
+        return dspy.Prediction(score=value, feedback="\n".join(filter(None, parts)))
 
     return scored
 

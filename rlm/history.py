@@ -123,7 +123,7 @@ class REPLHistory(Sequence[REPLHistoryEntry]):
     @classmethod
     def from_list(cls, data: Iterable[Mapping[str, Any]]) -> REPLHistory:
         """The history that `to_list` described."""
-        return cls(REPLHistoryEntry.from_dict(one) for one in data)
+        return cls(REPLHistoryEntry.from_dict(entry) for entry in data)
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -388,7 +388,7 @@ def from_dict(data: Mapping[str, Any], signature: Signature) -> ExecutionResult[
                 **about,
             )
         case "failed":
-            history = tuple(REPLHistoryEntry.from_dict(one) for one in data["history"])
+            history = tuple(REPLHistoryEntry.from_dict(entry) for entry in data["history"])
             cause = FailureCause.parse(data["cause"]) if data.get("cause") else None
             about |= {"iterations": data.get("iterations", len(history)), "probability": data.get("probability")}
             return Failed(data["reason"], data["partial_outputs"], history, cause=cause, **about)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .tasks.task import Task
 
 Make = Callable[..., Any]
-"""From a `ModelSpec`, a role and a number of answers had before, to a `dspy.LM`: see `make_model`."""
+"""From a `ModelSpec`, a role and a number of answers given before, to a `dspy.LM`: see `make_model`."""
 
 
 def run_task(task: Task | str | Path, *, observe: Observer = ignore, record: bool = True) -> ExecutionResult[Any]:
@@ -128,14 +128,14 @@ def _adapter(task: Task, extraction: Any, make: Make) -> Any:
     return adapter_named(task.adapter.name, extraction if own is None else make(own, "extraction"))
 
 
-def make_model(spec: ModelSpec, role: str, had: int = 0) -> Any:
-    """The `dspy.LM` that a task names, or one that answers from the task's script, but for answers it `had` before.
+def make_model(spec: ModelSpec, role: str, answered: int = 0) -> Any:
+    """Return the `dspy.LM` of a task, or one that answers from its script, after the replies it has `answered` before.
 
     Local models with the same weights and settings share one copy of them.
     """
     if spec.scripted is not None:
         script = load_script(spec.scripted).get(role, [])
-        return scripted_lm(script[had:] if isinstance(script, list) else script, name=f"scripted/{role}")
+        return scripted_lm(script[answered:] if isinstance(script, list) else script, name=f"scripted/{role}")
     if spec.local:
         from .models import OutlinesLM
 

@@ -143,8 +143,8 @@ def _with_input(signature: Signature, question: str) -> Signature:
 def _answered(journal: Journal) -> dict[str, int]:
     """Return how many replies the models of a session have given, for those that are scripted."""
     questions = journal.questions(undone=True)
-    replies = sum(step.kind == "reply" for one in questions for step in journal.steps(one.number))
-    return {"main": replies, "sub": sum(_calls(one) for one in questions)}
+    replies = sum(step.kind == "reply" for question in questions for step in journal.steps(question.number))
+    return {"main": replies, "sub": sum(_calls(question) for question in questions)}
 
 
 def _calls(question: QuestionRecord) -> int:

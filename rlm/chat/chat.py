@@ -155,7 +155,9 @@ class Chat:
         self._journal.add_step(last.number, "", 0, "cell", cell)
         left = {name: about for name, about in last.variables.items() if name not in names}
         self._journal.update_question(last.number, variables=left)
-        self._kernel.variables = {name: one for name, one in self._kernel.variables.items() if name not in names}
+        self._kernel.variables = {
+            name: variable for name, variable in self._kernel.variables.items() if name not in names
+        }
 
     def undo(self) -> QuestionRecord:
         """Undo the last question, and inputs that were set after it. What it cost stays spent. Return its record."""
@@ -207,7 +209,7 @@ class Chat:
     @property
     def cells(self) -> list[RecordedCell]:
         """The cells of all questions, in order."""
-        return [cell for one in self.questions for cell in cells_of(self._journal, one)]
+        return [cell for question in self.questions for cell in cells_of(self._journal, question)]
 
     @property
     def variables(self) -> list[ChatVariable]:
@@ -221,7 +223,7 @@ class Chat:
 
     def unused(self, questions: int = 3) -> list[ChatVariable]:
         """Return variables with values that no code has read for so many questions: `drop` deletes them."""
-        last = max((one.number for one in self.questions), default=0)
+        last = max((question.number for question in self.questions), default=0)
         return [
             variable
             for variable in self.variables
@@ -481,7 +483,7 @@ class _Question:
             return Failed(f"the budget of the session is used up: {reason}", run_id=self.id)
         values = self._config(ignore).check_inputs(self._values())
         number = self._begin(values)
-        before = [one for one in chat.questions if one.number < number]
+        before = [question for question in chat.questions if question.number < number]
         if self._past is not None or (before and before[-1].ending is None):
             await kernel.give_back()
         spent = None if self._past is None else self._past.usage
@@ -667,13 +669,13 @@ def _shown(value: Any) -> str:
 
 def _spent(journal: Journal) -> Usage:
     """Return what the questions of a session have used."""
-    known = {one.name for one in dataclasses.fields(Usage)}
+    known = {counter.name for counter in dataclasses.fields(Usage)}
     used = [
-        Usage.from_dict({name: value for name, value in (one.usage or {}).items() if name in known})
-        for one in journal.questions(undone=True)
+        Usage.from_dict({name: value for name, value in (question.usage or {}).items() if name in known})
+        for question in journal.questions(undone=True)
     ]
-    costs = [one.cost_usd for one in used if one.cost_usd is not None]
-    numbers = {name: sum(getattr(one, name) for one in used) for name in known - {"cost_usd"}}
+    costs = [usage.cost_usd for usage in used if usage.cost_usd is not None]
+    numbers = {name: sum(getattr(usage, name) for usage in used) for name in known - {"cost_usd"}}
     return Usage(**numbers, cost_usd=sum(costs) if costs else None)
 
 
@@ -697,7 +699,7 @@ def _recorded_run(journal: Journal, question: QuestionRecord) -> RecordedRun:
     iterations = [
         RecordedIteration(reply, tuple(calls.get(number, ())), outputs.get(number)) for number, reply in replies.items()
     ]
-    known = {one.name for one in dataclasses.fields(Usage)}
+    known = {counter.name for counter in dataclasses.fields(Usage)}
     usage = Usage.from_dict({name: value for name, value in (question.usage or {}).items() if name in known})
     return RecordedRun(question.run_id, tuple(iterations), usage)
 

@@ -38,7 +38,7 @@ def session_json(journal: Journal, *, cells: bool = True) -> dict[str, Any]:
         "task": source.get("path"),
         "signature": about["signature"],
         "branch_of": about.get("branch_of"),
-        "questions": [_question_json(journal, one, cells) for one in journal.questions()],
+        "questions": [_question_json(journal, question, cells) for question in journal.questions()],
     }
 
 
@@ -79,7 +79,7 @@ def _markdown(journal: Journal) -> str:
 
 def _notebook(journal: Journal) -> tuple[str, list[str]]:
     about, questions = journal.about, journal.questions()
-    cells = {one.number: cells_of(journal, one) for one in questions}
+    cells = {question.number: cells_of(journal, question) for question in questions}
     calls = [call for found in cells.values() for cell in found for call in _calls(cell)]
     source, notes = inputs_source(_inputs(journal, 0))
     title = f"# {harmless(about.get('title') or 'Session ' + about['id'])}\n\nThe cells of session {about['id']}. To "
@@ -117,8 +117,8 @@ def _inputs(journal: Journal, question: int, kind: str = "inputs") -> Iterator[t
 def _values(journal: Journal, step: Step) -> Iterator[tuple[str, Any]]:
     for name in step.data:
         try:
-            one = Step(step.number, step.question, step.run_id, 0, step.kind, {name: step.data[name]})
-            yield name, journal.restore_inputs(one)[name]
+            part = Step(step.number, step.question, step.run_id, 0, step.kind, {name: step.data[name]})
+            yield name, journal.restore_inputs(part)[name]
         except InputNotRecorded as error:
             yield name, error
 

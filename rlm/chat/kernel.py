@@ -200,8 +200,8 @@ class ChatKernel:
 
     async def _rebuild(self, session: AsyncSession, calls: CallLog) -> tuple[str, ...]:
         began = time.monotonic()
-        before = [one for one in self.journal.questions() if one.number < self._current]
-        cells = {cell.step: cell for one in before for cell in cells_of(self.journal, one)}
+        before = [earlier for earlier in self.journal.questions() if earlier.number < self._current]
+        cells = {cell.step: cell for earlier in before for cell in cells_of(self.journal, earlier)}
         bound = names_bound(cell.code for cell in cells.values())
         ran = skipped = 0
         variables: dict[str, Variable] | None = None
@@ -213,7 +213,7 @@ class ChatKernel:
                 if (cell := cells.get(step.number)) is None:
                     continue
                 known = () if variables is None else variables.values()
-                plain = plain_names(((one.name, one.type, one.has_value) for one in known), bound)
+                plain = plain_names(((variable.name, variable.type, variable.has_value) for variable in known), bound)
                 if only_reads(cell.code, plain | self._plain_inputs(), bound):
                     skipped += 1
                     continue

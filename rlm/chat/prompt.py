@@ -35,7 +35,7 @@ def before_question(
         parts.append("Questions and answers so far:\n")
         if len(questions) > MAX_QUESTIONS:
             parts.append(f"({count(len(questions) - MAX_QUESTIONS, 'earlier question')} left out)\n")
-        parts += [f"{_question(one)}\n" for one in questions[-MAX_QUESTIONS:]]
+        parts += [f"{_question(question)}\n" for question in questions[-MAX_QUESTIONS:]]
     if other:
         parts.append("Further inputs of the session, which are variables, too:\n")
         parts += [f"- {name} ({_size_of(inputs[name])})\n" for name in other]

@@ -86,7 +86,7 @@ def reword_library_warnings() -> None:
     """Show warnings of libraries as one line each, in our words."""
     for logger, part, text in _LIBRARY_WARNINGS:
         filters = logging.getLogger(logger).filters
-        filters[:] = [one for one in filters if not isinstance(one, _Reworded)] + [_Reworded(part, text)]
+        filters[:] = [entry for entry in filters if not isinstance(entry, _Reworded)] + [_Reworded(part, text)]
 
 
 def lead_nowhere(descriptor: int) -> None:

@@ -92,7 +92,7 @@ class LogType(click.ParamType):  # type: ignore[type-arg]
         """Complete logs in the default folder, or directories."""
         from ..evals.log import known_logs
 
-        found = [CompletionItem(one.name) for one in known_logs() if one.name.startswith(incomplete)]
+        found = [CompletionItem(log.name) for log in known_logs() if log.name.startswith(incomplete)]
         return found or [CompletionItem(incomplete, type="dir")]
 
 

@@ -25,8 +25,8 @@ def complete_session(ctx: click.Context, param: click.Parameter, incomplete: str
     """Return the ids of the latest sessions that begin like this, for the completion of shells."""
     from ..chat.journal import list_sessions
 
-    found = [one for one in list_sessions()[0] if one.id.startswith(incomplete)]
-    return [CompletionItem(one.id, help=one.title) for one in found[:_COMPLETED]]
+    found = [session for session in list_sessions()[0] if session.id.startswith(incomplete)]
+    return [CompletionItem(session.id, help=session.title) for session in found[:_COMPLETED]]
 
 
 @contextlib.contextmanager

@@ -91,8 +91,8 @@ async def run_sample(evaluation: Evaluation, sample: Sample, epoch: int, *, obse
         if isinstance(event, TiersUsed):
             tiers.append(event.by_signature)
 
-    def make(spec: ModelSpec, role: str, had: int = 0) -> Any:
-        return _make_model(evaluation, sample, epoch, spec, role, had)
+    def make(spec: ModelSpec, role: str, answered: int = 0) -> Any:
+        return _make_model(evaluation, sample, epoch, spec, role, answered)
 
     start = time.monotonic()
     observer = fan_out(observe, collect_tiers)
@@ -162,7 +162,7 @@ def _log_entry(sample: Sample, epoch: int, result: ExecutionResult[Any], seconds
     )
 
 
-def _make_model(evaluation: Evaluation, sample: Sample, epoch: int, spec: ModelSpec, role: str, had: int) -> Any:
+def _make_model(evaluation: Evaluation, sample: Sample, epoch: int, spec: ModelSpec, role: str, answered: int) -> Any:
     """Return the model for one run. dspy's cache is off unless the settings turn it on."""
     if spec.model == ORACLE:
         digest = hashlib.sha256(f"{evaluation.seed}:{sample.id}:{epoch}".encode()).digest()
@@ -170,4 +170,4 @@ def _make_model(evaluation: Evaluation, sample: Sample, epoch: int, spec: ModelS
         return oracle_lm(oracle if rate is None else replace(oracle, error=rate))
     if not spec.local and spec.scripted is None:
         spec = replace(spec, options={"cache": False, **spec.options})
-    return make_model(spec, role, had)
+    return make_model(spec, role, answered)

@@ -63,7 +63,7 @@ class GroupSummary:
     tiers: dict[str, dict[str, float]]
     """Which tier answered typed questions, by signature; empty if no adapter has tiers."""
 
-    said: dict[str, int]
+    common_errors: dict[str, int]
     """The most frequent errors and their counts, without those of inputs that are too long."""
 
 
@@ -161,7 +161,7 @@ def _summarize_group(entries: Sequence[LogEntry], suite: str | None, length: int
         llm_calls=_sum_usage(entries, "llm_calls"),
         seconds=math.fsum(entry.seconds for entry in entries),
         tiers=sum_tiers(entry.tiers for entry in entries),
-        said=dict(
+        common_errors=dict(
             Counter(entry.error for entry in entries if entry.error is not None and not entry.too_long).most_common(
                 _MAX_ERRORS
             )

@@ -186,7 +186,7 @@ class ExtractionOrchestrator:
         if not rejection:
             return attempt
         reasons = [rejection] if isinstance(rejection, str) else rejection
-        problems = tuple(one if isinstance(one, Problem) else Problem("", message=one) for one in reasons)
+        problems = tuple(reason if isinstance(reason, Problem) else Problem("", message=reason) for reason in reasons)
         message = "the value fits the schema but was rejected by a further check"
         return replace(attempt, failure="callback", message=message, problems=problems)
 

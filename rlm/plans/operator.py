@@ -80,7 +80,9 @@ class OperatorAnswers:
 
         def earlier(entries: list[JsonEntry]) -> JsonEntry | None:
             answers = self._answers(entries, answer.escalation_id)
-            final = [one for one in answers if one.answered_by == "operator" or answer.answered_by == "timeout"]
+            final = [
+                earlier for earlier in answers if earlier.answered_by == "operator" or answer.answered_by == "timeout"
+            ]
             return asdict(final[0]) if final else None
 
         existing = self.log.append_unless(entry, earlier)

@@ -30,9 +30,11 @@ async def next_step(
     from dspy.adapters.types import History
 
     *before, last = conversation.turns
-    said = [(told.text, read_reply(reply.text)) for told, reply in zip(before[::2], before[1::2], strict=True)]
-    messages = [{"told": told, "thought": step.reasoning or "", "code": step.code or ""} for told, step in said]
-    given = {"history": History(messages=messages), "told": last.text}
+    steps = [(shown.text, read_reply(reply.text)) for shown, reply in zip(before[::2], before[1::2], strict=True)]
+    messages = [
+        {"observation": shown, "thought": reply.reasoning or "", "code": reply.code or ""} for shown, reply in steps
+    ]
+    given = {"history": History(messages=messages), "observation": last.text}
     values, answer = await _asked(_accepting_blocks(adapter), lm, _step_signature(system), given, options)
     if values is None:
         return answer
@@ -85,7 +87,7 @@ def _accepting_blocks(adapter: Any) -> Any:
     """Return the adapter with a parser that also accepts a thought and a code block, so that nothing is asked again."""
     from dspy.utils.exceptions import AdapterParseError
 
-    one = copy.copy(adapter)
+    copied = copy.copy(adapter)
 
     def parse(signature: Any, completion: str) -> Any:
         try:
@@ -96,8 +98,8 @@ def _accepting_blocks(adapter: Any) -> Any:
                 raise
             return {"thought": step.reasoning or "", "code": step.code}
 
-    one.parse = parse
-    return one
+    copied.parse = parse
+    return copied
 
 
 def _free(name: str, taken: Collection[str]) -> str:
@@ -113,7 +115,7 @@ def _step_signature(system: str) -> Any:
 
     fields = {
         "history": (History, InputField()),
-        "told": (str, InputField(desc="the task, or what your code printed")),
+        "observation": (str, InputField(desc="the task, or what your code printed")),
         "thought": (str, OutputField(desc="the short thought")),
         "code": (str, OutputField(desc="what is in the code block: Python, to be run now")),
     }

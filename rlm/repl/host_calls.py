@@ -182,7 +182,7 @@ def _raised(error: str) -> Exception:
 
 
 def _preview(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    return ", ".join([*map(_shown, args), *(f"{name}={_shown(one)}" for name, one in kwargs.items())])
+    return ", ".join([*map(_shown, args), *(f"{name}={_shown(value)}" for name, value in kwargs.items())])
 
 
 def _shown(value: Any) -> str:

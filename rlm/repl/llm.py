@@ -327,8 +327,8 @@ class RunModels:
             used = (call.tokens_in, call.tokens_out, call.cost_usd)
             answer = Answer(call.text, call.truncated, *used, cached=call.cached)
             number = next(self._numbers)
-            system = next((one["content"] for one in call.messages if one["role"] == "system"), None)
-            turns = [(one["role"], one["content"]) for one in call.messages if one["role"] != "system"]
+            system = next((message["content"] for message in call.messages if message["role"] == "system"), None)
+            turns = [(message["role"], message["content"]) for message in call.messages if message["role"] != "system"]
             about_call = about(call.step, call.model)
             self.emit(ModelAsked(self.emit.run_id, number, **about_call, system=system, turns=turns))
             self._answered(number, role, iteration, answer, call.seconds)
@@ -386,8 +386,8 @@ class RunModels:
 
     def _answered(self, number: int, role: str, iteration: int | None, answer: Answer, seconds: float) -> None:
         """Count the usage of an answer, and emit it."""
-        for one in answer.calls or (answer,):
-            self.ledger.record_usage(one.tokens_in, one.tokens_out, one.cost_usd, cached=one.cached)
+        for call in answer.calls or (answer,):
+            self.ledger.record_usage(call.tokens_in, call.tokens_out, call.cost_usd, cached=call.cached)
         self.emit(
             ModelAnswered(
                 self.emit.run_id,

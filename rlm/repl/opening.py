@@ -29,8 +29,8 @@ async def first_cell(config: RunConfig, inputs: Mapping[str, Any], models: RunMo
     except TimeoutError:
         return None  # the trigger fires
     plan = choice.plan
-    told = None if plan is None else plan.to_dict()
-    models.emit(ModeChosen(models.emit.run_id, choice.mode, choice.why, config.mode, choice.asked, told))
+    described = None if plan is None else plan.to_dict()
+    models.emit(ModeChosen(models.emit.run_id, choice.mode, choice.why, config.mode, choice.asked, described))
     if choice.mode == "direct":
         return f"The inputs can be read whole.\n```python\n{_DIRECT}\n```"
     if plan is not None:

@@ -91,13 +91,13 @@ def _block(text: str, start: int, fence: str, may_look: bool) -> tuple[str, int,
     A block ends at its first closing fence. If that one is in a string, it ends at the first one that is not, provided
     that the code before it compiles.
     """
-    closed = next((one for one in _CLOSING.finditer(text, start) if one.group(1) == fence), None)
+    closed = next((line for line in _CLOSING.finditer(text, start) if line.group(1) == fence), None)
     if closed is None:
         return _dedented(text[start:]), len(text), False
     code = _dedented(text[start : closed.start()])
     if not may_look or tree_of(code) is not None:
         return code, closed.end(), False
-    fences = (one for one in _LEXED.finditer(text, start) if one["fence"] == fence)
+    fences = (fence_line for fence_line in _LEXED.finditer(text, start) if fence_line["fence"] == fence)
     later = next(fences, None)
     begin, end = (later.start(), later.end()) if later else (len(text), len(text))
     if begin == closed.start():
@@ -139,7 +139,7 @@ _OTHER = re.compile(
 # A line that claims what the code printed: a heading with a colon, or a sentence.
 _HEADING = re.compile(
     r"(?:(?:the|your|its|expected|sample|example|actual|real|printed|repl|console|terminal|program|execution|code|cell)"
-    r"[ \t]+){0,3}(?:(?P<result>results?)|outputs?|stdout|stderr|observations?|out[ \t]?\[\d+\])[^\w:]*:(?P<said>.*)",
+    r"[ \t]+){0,3}(?:(?P<result>results?)|outputs?|stdout|stderr|observations?|out[ \t]?\[\d+\])[^\w:]*:(?P<claim>.*)",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(
@@ -147,7 +147,7 @@ _SENTENCE = re.compile(
     r"(?:is|was|are|were|reads|shows|(?:will|would|should)[ \t]be)"
     r"|(?:(?:and|which|this|that|it|(?:the|this)[ \t](?:code|cell|repl|block))[ \t]+){0,2}"
     r"(?:prints|printed|outputs|returns|returned|gives|gave|yields|displays|(?:will|would|should)[ \t]print))\b"
-    r"(?:[ \t]as[ \t]follows)?(?P<said>.*)",
+    r"(?:[ \t]as[ \t]follows)?(?P<claim>.*)",
     re.IGNORECASE,
 )
 _VALUE = re.compile(r"""(?:[-+$]?\d+(?:[.,:/-]\d+)*%?|"[^"]*"|'[^']*'|\[.*\]|\{.*\})[ \t*_`]*(?:[.,;!](?!\w)|\Z)""")
@@ -223,7 +223,7 @@ def read_reply(text: str) -> Reply:
     hints = (NOT_RUN.format(_summarize(not_run)),) if not_run else ()
     reasoning = _joined([*thoughts, "".join(found.prose).strip()])
     if not found.code:
-        in_words = any(_SUBMIT.search(one) for one in (rest, *(block.text for block in blocks)))
+        in_words = any(_SUBMIT.search(part) for part in (rest, *(block.text for block in blocks)))
         return Reply(reasoning, None, (*hints, SUBMIT_IN_WORDS if in_words else NO_CODE))
     code = "\n".join(found.code)
     tree = tree_of(code)
@@ -272,21 +272,21 @@ def _claimed_output(prose: str) -> int | None:
         words = line[begin.end() :] if begin else line
         if (heading := _HEADING.match(words)) is not None:
             # "Result: it is used below." says nothing; after "Output:" and "Observation:" comes nothing else.
-            if not (heading["result"] and _is_prose(heading["said"].strip(_MARKS))):
+            if not (heading["result"] and _is_prose(heading["claim"].strip(_MARKS))):
                 return at
         elif (sentence := _SENTENCE.match(words)) is not None:
-            said = sentence["said"].strip(_MARKS)
-            value = said.lstrip(_MARKS + ":")
-            if not value or (not _is_prose(value) if said.startswith(":") else _VALUE.match(value)):
+            claim = sentence["claim"].strip(_MARKS)
+            value = claim.lstrip(_MARKS + ":")
+            if not value or (not _is_prose(value) if claim.startswith(":") else _VALUE.match(value)):
                 return at
         at += len(line) + 1
     return None
 
 
-def _is_prose(said: str) -> bool:
+def _is_prose(text: str) -> bool:
     """Return whether the words are a sentence, not a value."""
-    going_on = said[:1].islower() or said.endswith((".", ":"))
-    return going_on and len(said.split()) >= 3 and _DATA.search(said) is None
+    continues = text[:1].islower() or text.endswith((".", ":"))
+    return continues and len(text.split()) >= 3 and _DATA.search(text) is None
 
 
 def _bare_code(text: str, rest: str, blocks: list[Part]) -> str | None:

@@ -166,7 +166,11 @@ class ReplSession:
         before = self.variables
         self.changes = VariableChanges(
             added=tuple(name for name in now if name not in before and name not in self._given),
-            changed=tuple(name for name, one in now.items() if name in before and (one.changed or one != before[name])),
+            changed=tuple(
+                name
+                for name, variable in now.items()
+                if name in before and (variable.changed or variable != before[name])
+            ),
             removed=tuple(name for name in before if name not in now),
         )
         self.variables = now

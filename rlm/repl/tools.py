@@ -436,7 +436,9 @@ def refuse_tools(
         raise TypeError('tools are functions by name, such as {"look_up": look_up}')
     inputs, given = {field.name for field in signature.inputs}, values or {}
     found = [tool_problem(name, inputs) or _not_callable(name, tool) for name, tool in tools.items()]
-    found += [tool_problem(name, inputs) or _not_a_name(name) or _not_plain(name, one) for name, one in given.items()]
+    found += [
+        tool_problem(name, inputs) or _not_a_name(name) or _not_plain(name, value) for name, value in given.items()
+    ]
     if problems := [problem for problem in found if problem is not None]:
         raise ValueError(f"tools: {'; '.join(problems)}")
 

@@ -21,11 +21,11 @@ _COLLECTIONS = (tuple, set, frozenset)
 def keeps_types(kind: Any) -> bool:
     """Return whether a type has dates, sets, tuples and the like in it, or a dict whose keys are not texts."""
     origin, inner = get_origin(kind), get_args(kind)
-    if any(isinstance(one, type) and issubclass(one, (*_KEPT, *_COLLECTIONS)) for one in (kind, origin)):
+    if any(isinstance(part, type) and issubclass(part, (*_KEPT, *_COLLECTIONS)) for part in (kind, origin)):
         return True
     if isinstance(origin, type) and issubclass(origin, Mapping) and inner and inner[0] is not str:
         return True
-    return any(keeps_types(one) for one in inner if not isinstance(one, str))
+    return any(keeps_types(part) for part in inner if not isinstance(part, str))
 
 
 def code_value(value: Any) -> Any:

@@ -227,8 +227,8 @@ class _Loader:
             # Problems inside the script have their place there; a missing script is reported where it is named.
             place = self.document.value_place(path)
             self.problems += [
-                self.document.problem(f"{'.'.join(path)}: {one}", place) if one.where == str(shown) else one
-                for one in error.problems
+                self.document.problem(f"{'.'.join(path)}: {problem}", place) if problem.where == str(shown) else problem
+                for problem in error.problems
             ]
 
     def _map(self, file: TaskFile, signature: Signature) -> None:

@@ -168,7 +168,9 @@ class PlansSection(Section):
     @classmethod
     def _texts_are_plans(cls, value: Any) -> Any:
         return (
-            [{"approach": one} if isinstance(one, str) else one for one in value] if isinstance(value, list) else value
+            [{"approach": item} if isinstance(item, str) else item for item in value]
+            if isinstance(value, list)
+            else value
         )
 
 

@@ -158,9 +158,9 @@ class Spans:
         above = self._runs.get(event.parent or "")
         under = (above.calls.get(event.parent_call) or above.span) if above is not None else None
         span = self._start(event, attributes.run(event), under=under)
-        told = event.signature.instructions
-        if self._redactor is not None and told:
-            span.set_attribute("gen_ai.system_instructions", attributes.instructions(self._redactor.text(told)))
+        task = event.signature.instructions
+        if self._redactor is not None and task:
+            span.set_attribute("gen_ai.system_instructions", attributes.instructions(self._redactor.text(task)))
         self._runs[event.run_id] = _Run(span)
 
     def _ask(self, run: _Run, event: ModelAsked) -> None:
@@ -174,15 +174,15 @@ class Spans:
             turns = run.turns = [*run.turns[: event.retained], *turns]
         span.set_attribute("gen_ai.input.messages", attributes.messages(turns))
         if event.system:
-            told = self._redactor.text(event.system)
-            span.set_attribute("gen_ai.system_instructions", attributes.instructions(told))
+            system = self._redactor.text(event.system)
+            span.set_attribute("gen_ai.system_instructions", attributes.instructions(system))
 
     def _answer(self, span: Span, event: ModelAnswered) -> None:
         span.set_attributes(attributes.answered(event))
         if self._redactor is not None:
             turns = [("assistant", self._redactor.text(event.text))]
-            said = attributes.messages(turns, finish_reason=attributes.finish_reason(event))
-            span.set_attribute("gen_ai.output.messages", said)
+            messages = attributes.messages(turns, finish_reason=attributes.finish_reason(event))
+            span.set_attribute("gen_ai.output.messages", messages)
         self._end(span, event)
 
     def _finish(self, run: _Run, event: RunEnded) -> None:
@@ -190,8 +190,8 @@ class Spans:
         more = {"rlm.trigger": run.trigger, "rlm.extraction_attempts": run.attempts or None}
         run.span.set_attributes(attributes.ending(event) | attributes.present(more))
         if self._redactor is not None and not isinstance(result, Failed):
-            said = self._redactor.text(attributes.to_json(result.outputs_to_dict()))
-            finished = attributes.messages([("assistant", said)], finish_reason="stop")
+            outputs = self._redactor.text(attributes.to_json(result.outputs_to_dict()))
+            finished = attributes.messages([("assistant", outputs)], finish_reason="stop")
             run.span.set_attribute("gen_ai.output.messages", finished)
         self._close(run, event)
         kind = str(result.cause or run.trigger or attributes.OTHER) if isinstance(result, Failed) else None
@@ -228,8 +228,8 @@ class Spans:
     def _add(self, span: Span, attribute: str, text: Any, *, name: str | None = None) -> None:
         """Add content if it is enabled: a text, or an object with the text under a name."""
         if self._redactor is not None and text:
-            said = self._words(text, attributes.MAX_CHARS)
-            span.set_attribute(attribute, said if name is None else attributes.to_json({name: said}))
+            content = self._words(text, attributes.MAX_CHARS)
+            span.set_attribute(attribute, content if name is None else attributes.to_json({name: content}))
 
     def _words(self, text: Any, most: int) -> str:
         assert self._redactor is not None

@@ -60,7 +60,7 @@ class RunDiff:
     @property
     def diverged_at(self) -> int | None:
         """The number of the first iteration that differs; None if none does."""
-        return next((one.number for one in self.iterations if not one.same), None)
+        return next((iteration.number for iteration in self.iterations if not iteration.same), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain JSON values."""
@@ -70,7 +70,7 @@ class RunDiff:
             "facts": [{**dataclasses.asdict(pair), "same": pair.same} for pair in self.facts],
             "outputs": [{**dataclasses.asdict(pair), "same": pair.same} for pair in self.outputs],
             "diverged_at": self.diverged_at,
-            "iterations": [{**dataclasses.asdict(one), "same": one.same} for one in self.iterations],
+            "iterations": [{**dataclasses.asdict(iteration), "same": iteration.same} for iteration in self.iterations],
         }
 
 
@@ -98,7 +98,7 @@ def _facts(first: RunRecord, second: RunRecord) -> list[ValuePair]:
     facts = [ValuePair("task", first.task or first.name, second.task or second.name)]
     for section in ("models", "trigger", "settings"):
         facts += _pairs(f"{section}.", *(start.get(section) for start in starts))
-    facts += _pairs("inputs.", *({name: _input(one) for name, one in _inputs(start).items()} for start in starts))
+    facts += _pairs("inputs.", *({name: _input(value) for name, value in _inputs(start).items()} for start in starts))
     ends = ("ending", "reason", "confidence", "iterations_used", "llm_calls", "tokens", "cost_usd", "duration")
     return facts + [ValuePair(name, getattr(first, name), getattr(second, name)) for name in ends]
 

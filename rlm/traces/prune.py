@@ -83,7 +83,7 @@ def prune(
     kept = sum(_size(path) for path in files if path not in contents)
 
     def estimate() -> int:
-        return kept + sum(one.remaining for one in contents.values())
+        return kept + sum(content.remaining for content in contents.values())
 
     chosen = []
     for tree in trees:
@@ -145,8 +145,8 @@ def _remove(path: Path, ids: list[str]) -> list[str]:
             if total > len(ids):
                 _delete(connection, ids)
                 return []
-        for one in _files(path):
-            one.unlink(missing_ok=True)
+        for file in _files(path):
+            file.unlink(missing_ok=True)
         return []
     except (sqlite3.Error, OSError) as error:
         return [f"{path.name}: {error}"]
@@ -178,7 +178,7 @@ def _files(path: Path) -> tuple[Path, ...]:
 
 def _size(path: Path) -> int:
     total = 0
-    for one in _files(path):
+    for file in _files(path):
         with contextlib.suppress(FileNotFoundError):
-            total += one.stat().st_size
+            total += file.stat().st_size
     return total

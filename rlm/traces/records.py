@@ -150,7 +150,10 @@ def data_frame(records: Sequence[Any], **columns: Sequence[Any]) -> Any:
     """Return a data frame of dataclasses, with further columns. Nested values stay as they are in their cells."""
     import pandas
 
-    rows = [{one.name: getattr(record, one.name) for one in dataclasses.fields(record)} for record in records]
+    rows = [
+        {attribute.name: getattr(record, attribute.name) for attribute in dataclasses.fields(record)}
+        for record in records
+    ]
     table = pandas.DataFrame(rows)
     for name, values in columns.items():
         table.insert(0, name, list(values))

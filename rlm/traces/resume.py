@@ -64,7 +64,7 @@ def usage(run: RunRecord) -> Usage:
     tree, budgets = _tree(run), run.events(kinds=["budget"])
     # The last budget event includes everything before it, also the run that this one resumed.
     counted, since = (_usage_of(budgets[-1].data), budgets[-1].time) if budgets else (before, run.started)
-    calls = [call for one in tree for call in one.model_calls if not call.past]
+    calls = [call for related in tree for call in related.model_calls if not call.past]
     answered = [call for call in calls if call.seconds is not None and call.error is None]
     costs = [cost for cost in (before.cost_usd, *(call.cost_usd for call in calls)) if cost is not None]
     return Usage(
@@ -84,8 +84,8 @@ def _reply_counts(run: RunRecord) -> dict[str, int]:
     counts: Counter[str] = Counter()
     runs, earlier = load(), run
     while True:
-        for one in _tree(earlier):
-            counts.update(call.model for call in one.model_calls if not call.past and call.seconds is not None)
+        for earlier_run in _tree(earlier):
+            counts.update(call.model for call in earlier_run.model_calls if not call.past and call.seconds is not None)
         if earlier.resumed_from is None:
             return dict(counts)
         try:

@@ -144,7 +144,7 @@ class RunRecord:
     def inputs(self) -> dict[str, Any]:
         """Return the values of the inputs. Raises `InputNotRecorded` if one of them could not be stored."""
         stored = self.beginning.get("inputs") or {}
-        return {name: restore_input(name, one, self.file.blob) for name, one in stored.items()}
+        return {name: restore_input(name, value, self.file.blob) for name, value in stored.items()}
 
     def result(self) -> dict[str, Any] | None:
         """Return the result as its `to_dict()` returned it; None while there is none."""
@@ -162,7 +162,11 @@ class RunRecord:
     def to_dict(self) -> dict[str, Any]:
         """Return the columns of the run as plain JSON values."""
         hidden = ("number", "file")
-        return {one.name: getattr(self, one.name) for one in dataclasses.fields(self) if one.name not in hidden}
+        return {
+            attribute.name: getattr(self, attribute.name)
+            for attribute in dataclasses.fields(self)
+            if attribute.name not in hidden
+        }
 
     def _repr_html_(self) -> str:
         from .notebook_view.html import run_html

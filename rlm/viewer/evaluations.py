@@ -71,7 +71,7 @@ class Evaluations:
 
         given = [] if self._log is None else [self._log]
         known = known_logs(None if self._home is None else Path(self._home) / "evals")
-        return [*given, *(folder for folder in known if not any(_same(folder, one) for one in given))]
+        return [*given, *(folder for folder in known if not any(_same(folder, other) for other in given))]
 
     def _table(self, folder: Path) -> EvaluationTable:
         with self._lock:

@@ -225,7 +225,7 @@ class Scheduler(ABC, Generic[W]):
             if late is not None and not self._renewed(worker, late):
                 reason = f"{late.name} did not end in {late.lease:,.0f} seconds, and the worker was killed"
                 yield from self._lose(worker, reason)
-        if self.workers and all(not one.ready and now > one.started + START_TIMEOUT_S for one in self.workers):
+        if self.workers and all(not worker.ready and now > worker.started + START_TIMEOUT_S for worker in self.workers):
             raise self._start_error(None)
 
     def _timeout(self) -> float:

@@ -105,7 +105,7 @@ def _task(task_file: str | None, options: dict[str, Any]) -> Task:
     try:
         return task_of_inputs(values, changes.models, changes.budget)
     except TaskError as error:
-        raise TaskError(TaskProblem("--input or --model", one.message) for one in error.problems) from None
+        raise TaskError(TaskProblem("--input or --model", problem.message) for problem in error.problems) from None
 
 
 def _file_or_text(value: str) -> str:
@@ -251,7 +251,7 @@ class _Prompt:
         from ..pages.result import result_page
         from ..pages.session import question_lines
 
-        questions = {one.number: one for one in self.session.chat.questions}
+        questions = {question.number: question for question in self.session.chat.questions}
         number = int(rest) if rest else max(questions, default=0)
         if number not in questions:
             raise click.UsageError(f"there is no question {number}" if questions else "nothing was asked yet")
@@ -269,7 +269,7 @@ class _Prompt:
     def _budget(self, rest: str) -> None:
         from ..pages.session import budget_page
 
-        changes = dict(one.partition("=")[::2] for one in shlex.split(rest))
+        changes = dict(word.partition("=")[::2] for word in shlex.split(rest))
         if changes:
             from ...units import parse_duration
 
@@ -301,7 +301,7 @@ class _Prompt:
         path = Path(rest or f"{self.session.chat.id}.ipynb").expanduser()
         form = path.suffix.removeprefix(".")
         if form not in FORMATS:
-            raise click.UsageError(f"{path} is none of {', '.join('.' + one for one in FORMATS)}")
+            raise click.UsageError(f"{path} is none of {', '.join('.' + suffix for suffix in FORMATS)}")
         text, notes = self.session.chat.export(form)
         path.write_text(text, encoding="utf-8")
         self._say("\n".join([f"Wrote {path}.", *notes]))

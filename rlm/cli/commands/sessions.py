@@ -40,10 +40,10 @@ def list_all(everything: bool, limit: int, as_json: bool) -> None:
     sessions, problems = list_sessions()
     for problem in problems:
         click.echo(f"not read: {clean(problem)}", err=True)
-    sessions = [one for one in sessions if everything or not one.closed]
+    sessions = [session for session in sessions if everything or not session.closed]
     if as_json:
-        for one in sessions[:limit]:
-            print_json({**asdict(one), "path": str(one.path)})
+        for session in sessions[:limit]:
+            print_json({**asdict(session), "path": str(session.path)})
         return
     if not sessions:
         click.echo("There are no sessions. `rlm chat task.yaml` opens one.", err=True)
@@ -70,7 +70,7 @@ def show(session_id: str, cells: bool, as_json: bool) -> None:
             return
         print_page(session_page(journal))
         if cells:
-            print_page(cells_page([cell for one in journal.questions() for cell in cells_of(journal, one)]))
+            print_page(cells_page([cell for question in journal.questions() for cell in cells_of(journal, question)]))
 
 
 @command.command("resume")

@@ -84,7 +84,7 @@ def _endings(report: Report) -> list[RenderableType]:
         return []
     columns: dict[str, list[Text]] = {"answers": [], "right": [], "ECE": [], "Brier": [], "AUROC": []}
     for ending, scored in report.endings.items():
-        for name, level in zip(("without", "with"), (one.answers for one in scored), strict=True):
+        for name, level in zip(("without", "with"), (scores.answers for scores in scored), strict=True):
             measured = level.measures()
             shown = f"{ending.lower()}, {name} the calibrator"
             auroc = "-" if measured.auroc is None else f"{measured.auroc:.3f}"

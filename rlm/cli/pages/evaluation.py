@@ -162,7 +162,7 @@ def _facts(group: GroupSummary, summary: EvalSummary, header: Mapping[str, Any])
         ("pass^k", Text(passes) if passes else None),
         ("too long", too_long if group.too_long else None),
         ("errors", Text(f"{count(errors, 'run')} ended by an error; they score 0", "red") if errors else None),
-        *(("", Text(f"{times:,} x {one_line(error, _ERROR)}", "dim")) for error, times in group.said.items()),
+        *(("", Text(f"{times:,} x {one_line(error, _ERROR)}", "dim")) for error, times in group.common_errors.items()),
         ("used", Text(used)),
         ("cost", Text(f"{cost}, in {duration(group.seconds)} of runs")),
         ("", Text(f"{money(summary.spent_usd or 0)} with runs that were tried again") if more else None),

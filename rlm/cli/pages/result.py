@@ -57,8 +57,8 @@ def agreement_part(agreement: Mapping[str, Any]) -> list[RenderableType]:
     for number, run in enumerate(agreement["runs"], 1):
         answer = value_text(run["outputs"]) if run.get("outputs") is not None else run.get("reason") or ""
         style = "yellow" if run.get("differs") or run.get("outputs") is None else "dim"
-        said = f"{clean(str(run['run_id']))} {run['ending']}: {one_line(clean(answer), 90)}"
-        table.add_row(f"run {number}", Text(said, style))
+        summary = f"{clean(str(run['run_id']))} {run['ending']}: {one_line(clean(answer), 90)}"
+        table.add_row(f"run {number}", Text(summary, style))
         if difference := run.get("first_difference"):
             line, other = (one_line(clean(difference[name]), 50) or "nothing" for name in ("code", "other"))
             table.add_row("", Text(f"differs first in cell {difference['iteration']}: {line} (not: {other})", "dim"))

@@ -40,15 +40,15 @@ def sessions_table(sessions: Sequence[SessionSummary]) -> RenderableType:
         ("", {"no_wrap": True}),
     ):
         table.add_column(name, **options)
-    for one in sessions:
+    for session in sessions:
         table.add_row(
-            one.id,
-            time.strftime("%m-%d %H:%M", time.localtime(one.updated)),
-            Text(one_line(one.title, 120)),
-            str(one.questions),
-            Text(one.ending or "", STYLES.get(one.ending or "", "")),
-            size_text(one.bytes),
-            "open" if one.in_use else "closed" if one.closed else "",
+            session.id,
+            time.strftime("%m-%d %H:%M", time.localtime(session.updated)),
+            Text(one_line(session.title, 120)),
+            str(session.questions),
+            Text(session.ending or "", STYLES.get(session.ending or "", "")),
+            size_text(session.bytes),
+            "open" if session.in_use else "closed" if session.closed else "",
         )
     return table
 
@@ -66,7 +66,7 @@ def session_page(journal: Journal) -> RenderableType:
     ]
     shown = facts_table((name, Text(clean(str(value)))) for name, value in facts if value)
     parts: list[RenderableType] = [heading(Text(f"Session {about['id']}", "bold")), shown, Text("")]
-    parts += [part for one in questions for part in question_lines(one)]
+    parts += [part for question in questions for part in question_lines(question)]
     variables = questions[-1].variables if questions else {}
     if variables:
         parts += [Text(f"Variables: {one_line(', '.join(variables), 300)}", "dim")]
@@ -96,15 +96,25 @@ def variables_page(variables: Sequence[ChatVariable], inputs: Mapping[str, Any],
     for name, value in inputs.items():
         size = f"{len(value):,}" if hasattr(value, "__len__") else ""
         table.add_row(name, type(value).__name__, size, "input", Text(one_line(str(value)[:400], 60), "dim"))
-    for one in variables:
+    for variable in variables:
         size = (
-            "" if one.size is None else f"{one.size:,}" if isinstance(one.size, int) else "x".join(map(str, one.size))
+            ""
+            if variable.size is None
+            else f"{variable.size:,}"
+            if isinstance(variable.size, int)
+            else "x".join(map(str, variable.size))
         )
-        made = str(one.made) if one.changed == one.made else f"{one.made}, {one.changed}"
-        table.add_row(Text(clean(one.name)), Text(clean(one.type)), size, made, Text(one_line(one.preview, 60), "dim"))
+        made = str(variable.made) if variable.changed == variable.made else f"{variable.made}, {variable.changed}"
+        table.add_row(
+            Text(clean(variable.name)),
+            Text(clean(variable.type)),
+            size,
+            made,
+            Text(one_line(variable.preview, 60), "dim"),
+        )
     if not unused:
         return table
-    names = ", ".join(one.name for one in unused)
+    names = ", ".join(variable.name for variable in unused)
     return Group(table, Text(f"\nNot read for three questions: {clean(names)}. /drop NAME deletes a variable.", "dim"))
 
 

@@ -224,7 +224,7 @@ def _gauges(state: RunState, width: int) -> RenderableType:
     rest = [f"{tokens:,} tokens"] if tokens and not limits.max_tokens else []
     rest += [money(cost)] if cost is not None and not limits.max_cost_usd else []
     end = "  " + " · ".join(rest)
-    if sum(len(one) + _BAR + 3 for one in plain) + len(end) > width - _ECHO:
+    if sum(len(part) + _BAR + 3 for part in plain) + len(end) > width - _ECHO:
         return Text(_filled(plain + rest, width - _ECHO), no_wrap=True, overflow="ellipsis")
     grid = Table.grid(padding=(0, 1))
     grid.add_row(*cells, Text(end))

@@ -46,7 +46,7 @@ def pair_both(facts: Facts, a: str, b: str) -> dict[str, Any]:
     for kind, subject, _ in facts:
         wrote.setdefault(int(subject.split()[-1]), set()).add(kind)
     fit = sorted(user for user, topics in wrote.items() if a in topics and b in topics)
-    return {"answer": [[one, other] for one in fit for other in fit if one < other]}
+    return {"answer": [[first, other] for first in fit for other in fit if first < other]}
 
 
 def pair_apart(facts: Facts, a: str, b: str) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def pair_apart(facts: Facts, a: str, b: str) -> dict[str, Any]:
         wrote.setdefault(int(subject.split()[-1]), set()).add(kind)
     with_a = [user for user, topics in wrote.items() if a in topics and b not in topics]
     with_b = [user for user, topics in wrote.items() if b in topics and a not in topics]
-    return {"answer": sorted(sorted([one, other]) for one in with_a for other in with_b)}
+    return {"answer": sorted(sorted([first, other]) for first in with_a for other in with_b)}
 
 
 def most_common(facts: Facts) -> dict[str, Any]:

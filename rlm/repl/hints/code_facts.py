@@ -82,7 +82,7 @@ def with_imports(code: str, bound: Collection[str]) -> str:
     nodes = nodes_of(code)
     names = [node for node in nodes if isinstance(node, ast.Name)]
     own = {node.id for node in names if isinstance(node.ctx, ast.Store)} | set(bound)
-    own |= {(one.asname or one.name).partition(".")[0] for node in nodes for one in _imported(node)}
+    own |= {(alias.asname or alias.name).partition(".")[0] for node in nodes for alias in _imported(node)}
     lacking = sorted({node.id for node in names if node.id in KNOWN and node.id not in own})
     return "\n".join([*(KNOWN[name] for name in lacking), code])
 

@@ -107,7 +107,7 @@ def loop_variable(code: str, variables: Mapping[str, Any]) -> str | None:
 def _is_searched(value: Any) -> bool:
     if isinstance(value, str):
         return 160 < len(value) <= SEARCHED_CHARS
-    return isinstance(value, list) and len(value) <= _SEARCHED_LINES and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and len(value) <= _SEARCHED_LINES and all(isinstance(line, str) for line in value)
 
 
 def _lines(text: Any) -> Sequence[str]:
@@ -195,7 +195,9 @@ def _split_indexes(code: str) -> Iterator[tuple[tuple[Any, ...], int]]:
             index, separators = ast.literal_eval(node.slice), tuple(ast.literal_eval(arg) for arg in call.args)
         except ValueError:
             continue
-        if isinstance(index, int) and all(isinstance(one, str | int | None) and one != "" for one in separators):
+        if isinstance(index, int) and all(
+            isinstance(separator, str | int | None) and separator != "" for separator in separators
+        ):
             yield separators, index
 
 

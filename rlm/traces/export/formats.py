@@ -31,7 +31,7 @@ def export(run: RunRecord, format: str) -> tuple[str, list[str]]:
 
 def run_json(run: RunRecord, iteration: int | None = None, *, inputs: bool = False) -> dict[str, Any]:
     """Return the whole record of a run as plain JSON values; the inputs with `inputs`, else their stored form."""
-    iterations = [dataclasses.asdict(one) for one in run.iterations if iteration in (None, one.number)]
+    iterations = [dataclasses.asdict(record) for record in run.iterations if iteration in (None, record.number)]
     if iteration is not None:
         return {"run": run.to_dict(), "iterations": iterations}
     start = dict(run.beginning)

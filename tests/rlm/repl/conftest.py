@@ -36,7 +36,7 @@ class Made:
         """The requests that a model got."""
         return getattr(self, model)._engine_spec.requests
 
-    def last_told(self):
+    def last_observation(self):
         return self.asked()[-1].messages[-1].text
 
 

@@ -34,7 +34,7 @@ async def test_a_run_with_one_call_reads_it_with_its_task(make):
 async def test_every_model_reads_when_its_reply_is_the_last(make):
     made = make(["x = 1", "SUBMIT(answer=x)"], trigger=FallbackTrigger(max_iterations=2))
     await made.run(doc="")
-    assert "This is your last reply: call SUBMIT now." in made.last_told()
+    assert "This is your last reply: call SUBMIT now." in made.last_observation()
 
 
 async def test_the_rule_is_in_the_prompt(make):

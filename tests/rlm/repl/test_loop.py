@@ -56,10 +56,10 @@ async def test_an_invalid_submit_comes_back_with_every_error_and_the_run_goes_on
     )
     result = await made.run(doc="")
     assert isinstance(result, Submitted)
-    told = made.last_told()
-    assert "At path '/answer': expected an integer" in told
-    assert "'/tags'" in told
-    assert "'/extra'" in told
+    observation = made.last_observation()
+    assert "At path '/answer': expected an integer" in observation
+    assert "'/tags'" in observation
+    assert "'/extra'" in observation
 
 
 async def test_validate_json_uses_the_same_words_as_submit(make):
@@ -102,7 +102,7 @@ async def test_checks_of_the_task_are_part_of_submitting(make):
     made = make(["SUBMIT(answer=-1)", "SUBMIT(answer=1)"], checks=("answer >= 0",))
     result = await made.run(doc="")
     assert result.outputs.answer == 1
-    assert "answer >= 0" in made.last_told()
+    assert "answer >= 0" in made.last_observation()
 
 
 # -- what the model reads
@@ -144,9 +144,9 @@ async def test_a_long_input_is_described_by_its_shape_and_so_in_the_repl(make):
     made = make(["print(describe(doc))", "SUBMIT(answer=1)"])
     await made.run(doc=log)
     assert len(log) > 65_536  # it arrives as sealed memory
-    told = made.asked()[0].messages[0].text
+    prompt = made.asked()[0].messages[0].text
     for shape in ("9,000 lines of a log", "6,000 x  10:01 ERROR disk 1", "3,000 x  10:00 INFO fan 0"):
-        assert shape in told
+        assert shape in prompt
         assert shape in made.asked()[1].messages[-1].text
 
 
@@ -161,10 +161,10 @@ async def test_the_conversation_only_grows(make):
 async def test_long_output_is_cut_in_the_middle_with_a_count(make):
     made = make(["print('a' * 50_000 + 'END')", "SUBMIT(answer=1)"])
     await made.run(doc="")
-    told = made.last_told()
-    assert "characters left out" in told
-    assert "END" in told
-    assert len(told) < 10_000
+    observation = made.last_observation()
+    assert "characters left out" in observation
+    assert "END" in observation
+    assert len(observation) < 10_000
 
 
 async def test_a_long_conversation_is_compacted_and_the_kernel_kept(make, monkeypatch):
@@ -181,7 +181,7 @@ async def test_a_reply_without_code_costs_an_iteration_and_is_answered(make):
     made.main._engine_spec.script = ["I think it is 3.", "```python\nSUBMIT(answer=1)\n```"]
     result = await made.run(doc="")
     assert result.iterations == 2
-    assert "no code in your reply" in made.last_told()
+    assert "no code in your reply" in made.last_observation()
 
 
 async def test_a_reply_that_was_cut_off_is_told(make):
@@ -194,14 +194,14 @@ async def test_a_reply_that_was_cut_off_is_told(make):
 
     made.main.profile.engine.complete = complete
     await made.run(doc="")
-    assert made.last_told().startswith("Your reply was cut off")
+    assert made.last_observation().startswith("Your reply was cut off")
 
 
 async def test_an_input_that_is_assigned_to_is_refused_in_words(make):
     made = make(["doc = 'invented text'", "SUBMIT(answer=len(doc))"])
     result = await made.run(doc="real")
     assert result.outputs.answer == 4
-    assert "`doc` belongs to the session" in made.last_told()
+    assert "`doc` belongs to the session" in made.last_observation()
 
 
 # -- what the code can call
@@ -528,7 +528,7 @@ async def test_a_kernel_that_dies_is_rebuilt_from_the_record_without_asking_agai
     assert isinstance(result, Submitted), result
     assert result.outputs.answer == 42
     assert len(made.asked("sub")) == 1
-    assert "The kernel ended with this cell" in made.last_told()
+    assert "The kernel ended with this cell" in made.last_observation()
 
 
 async def test_a_kernel_that_keeps_dying_ends_as_failed(make):
@@ -547,9 +547,9 @@ async def test_a_cell_that_sleeps_does_not_stall_the_event_loop(make):
 async def test_an_input_that_hides_a_function_of_python_is_named_as_such(make):
     made = make(["SUBMIT(answer=sum)"], "sum: int, note: str -> answer: int")
     await made.run(sum=3, note="x")
-    told = made.asked()[0].messages[0].text
-    assert "- sum (int), and not Python's own `sum`, which is hidden by it: 3" in told
-    assert '- note (str, 1 characters): "x"' in told
+    prompt = made.asked()[0].messages[0].text
+    assert "- sum (int), and not Python's own `sum`, which is hidden by it: 3" in prompt
+    assert '- note (str, 1 characters): "x"' in prompt
 
 
 async def test_many_runs_at_once_share_nothing(make):
@@ -595,7 +595,7 @@ async def test_results_serialize_and_come_back(make):
 async def test_a_sandbox_limit_is_told_to_the_model(make):
     made = make(["x = bytearray(10**10)", "SUBMIT(answer=1)"], limits=sandbox.Limits(memory_bytes=200 << 20))
     assert isinstance(await made.run(doc=""), Submitted)
-    assert "MemoryError" in made.last_told()
+    assert "MemoryError" in made.last_observation()
 
 
 async def test_a_limit_that_ends_in_an_error_is_told_besides_it_and_once(make):

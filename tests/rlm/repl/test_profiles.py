@@ -46,7 +46,7 @@ class Held(dspy.LM):
 
 
 async def outcome(make, *replies, **options):
-    """The result of a run with a model that is held, what it was asked, and what was told."""
+    """The result of a run with a model that is constrained, its requests, and the events."""
     made = make([], **options)
     made.main = model = Held(*replies)
     object.__setattr__(made.driver, "main_model", model)
@@ -98,9 +98,9 @@ async def test_the_reply_is_begun_and_sets_the_output(make):
 async def test_an_empty_answer_is_refused_once_with_what_is_nearly_there(make):
     nothing = script("answer = sum('error' in line for line in lines)")
     result, requests, _ = await outcome(make, nothing, script("answer = sum('ERROR' in line for line in lines)"))
-    told = requests[1].messages[-1].text
-    assert "answer is 0: nothing was found" in told
-    assert "'error' is not in doc, but 'ERROR' is, 14 times, as in 'line 7: ERROR disk full'" in told
+    prompt = requests[1].messages[-1].text
+    assert "answer is 0: nothing was found" in prompt
+    assert "'error' is not in doc, but 'ERROR' is, 14 times, as in 'line 7: ERROR disk full'" in prompt
     assert result.outputs.answer == ERRORS
     same, requests, _ = await outcome(make, nothing, nothing)
     assert same.outputs.answer == 0
@@ -139,12 +139,12 @@ async def test_an_answer_that_no_code_gave_is_not_trusted(make):
     assert result.confidence <= 0.5
 
 
-async def test_the_tiers_of_a_run_are_told(make):
+async def test_the_tiers_of_a_run_are_emitted(make):
     result, _, events = await outcome(make, script("answer = missing"), script("answer = len(lines)"))
     assert isinstance(result, Submitted)
-    told = [event.data["by_signature"] for event in events if event.kind == "tiers"]
-    assert told[0]["the next step"]["tier3_success"] == 2
-    assert json.dumps(told[0])
+    counters = [event.data["by_signature"] for event in events if event.kind == "tiers"]
+    assert counters[0]["the next step"]["tier3_success"] == 2
+    assert json.dumps(counters[0])
 
 
 def begun(doc, **inputs):
@@ -217,7 +217,7 @@ def test_the_same_error_in_another_cell_is_the_same():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "told"),
+    ("wanted", "hint"),
     [
         ("login id=user-123", "'login id=user-' is, 2 times, as in 'login id=user-672'"),
         ("reading: 17 units", "'reading:' is, 1 times, as in 'reading: 17345 units'"),
@@ -225,10 +225,10 @@ def test_the_same_error_in_another_cell_is_the_same():
         ("nowhere", "look for less"),
     ],
 )
-def test_a_search_that_finds_nothing_is_told_what_there_is(wanted, told):
+def test_a_search_that_finds_nothing_is_told_what_there_is(wanted, hint):
     doc = "filler line\n" * 20 + "login id=user-672\nreading: 17345 units\nlogin id=user-9\n"
     code = f"hits = [line for line in doc.splitlines() if {wanted!r} in line]\nprint(len(hits), hits)"
-    assert told in finds_nothing(cell(code, "0 []\n", inputs={"doc": doc}))
+    assert hint in finds_nothing(cell(code, "0 []\n", inputs={"doc": doc}))
 
 
 @pytest.mark.parametrize(
@@ -238,8 +238,8 @@ def test_a_search_that_finds_nothing_is_told_what_there_is(wanted, told):
 def test_code_that_goes_on_after_finding_nothing_is_told_the_same(output):
     doc = "filler line\n" * 20 + "The budget of the north team is 471 coins.\n"
     code = "print(re.search(r'budget of the north team: (\\d+)', doc).group(1))"
-    told = finds_nothing(cell(code, output, inputs={"doc": doc}))
-    assert "Its beginning 'budget of the north team' does, as in 'The budget of the north team is 471 coins.'" in told
+    hint = finds_nothing(cell(code, output, inputs={"doc": doc}))
+    assert "Its beginning 'budget of the north team' does, as in 'The budget of the north team is 471 coins.'" in hint
     assert finds_nothing(cell("print(doc.missing())", output, inputs={"doc": doc})) is None
 
 

@@ -104,7 +104,7 @@ async def test_a_call_that_was_under_way_when_the_run_was_stopped_is_made_again(
 
     again = make(["SUBMIT(answer=1)"], tools={"look": lambda page: f"page {page}"})
     await again.driver.run({"doc": "x"}, past=past_of(first.events))
-    assert "page 3" in again.last_told()
+    assert "page 3" in again.last_observation()
 
 
 async def test_a_call_that_was_not_made_before_is_not_made_now_in_a_cell_that_had_ended(make):
@@ -113,7 +113,7 @@ async def test_a_call_that_was_not_made_before_is_not_made_now_in_a_cell_that_ha
     result = await again.driver.run({"doc": "x"}, past=past)
     assert isinstance(result, Submitted)
     assert again.asked("sub") == []
-    assert "NotRecorded" in again.last_told()
+    assert "NotRecorded" in again.last_observation()
 
 
 async def test_recorded_errors_are_raised_again_under_their_names(make):
@@ -122,7 +122,7 @@ async def test_recorded_errors_are_raised_again_under_their_names(make):
     past = RecordedRun("before", (RecordedIteration(fenced(code), (failed,), "ModelError no such model"),))
     again = make(["SUBMIT(answer=1)"])
     await again.driver.run({"doc": "x"}, past=past)
-    assert "ModelError no such model" in again.last_told()
+    assert "ModelError no such model" in again.last_observation()
 
 
 async def test_code_that_gives_another_output_is_reported(make):

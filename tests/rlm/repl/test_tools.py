@@ -54,7 +54,7 @@ async def test_a_type_is_no_answer(make):
     made = make(["SUBMIT(answer=int)", "SUBMIT(answer='five')"], signature="q: str -> answer: str")
     result = await made.run(q="x")
     assert result.outputs.answer == "five"
-    assert "SUBMIT was given a type, not a value" in made.last_told()
+    assert "SUBMIT was given a type, not a value" in made.last_observation()
 
 
 async def test_choices_are_held_to(make):
@@ -121,7 +121,7 @@ async def test_whatever_fails_in_a_batch_does_not_sink_the_rest(make, monkeypatc
     code = "print(llm_batch(['odd', 'even'], type=int), llm_errors())"
     made = make([code, "SUBMIT(answer=1)"], sub={"*": "2"})
     await made.run(doc="")
-    assert "[None, 2] {'0': 'no such page'}" in made.last_told()
+    assert "[None, 2] {'0': 'no such page'}" in made.last_observation()
 
 
 def _chain(width: int, depth: int) -> dict:

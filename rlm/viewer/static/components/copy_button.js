@@ -4,7 +4,7 @@ import { h } from "../lib/dom.js";
 import { isReference } from "../lib/data_source.js";
 
 const MOST = 4000000;
-const SAID_MS = 1400;
+const SHOWN_MS = 1400;
 
 async function write(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
@@ -20,18 +20,18 @@ async function write(text) {
 // `get` returns the text, or a promise of it. The words on the button are no text of the page: they are not copied with it.
 export function copyButton(get, { label = "Copy", title = "Copy the text" } = {}) {
   const button = h("button", { type: "button", class: "button small copy", title, "data-label": label, "aria-label": title });
-  const say = (words) => button.setAttribute("data-label", words);
+  const show = (words) => button.setAttribute("data-label", words);
   button.addEventListener("click", async (event) => {
     event.preventDefault();
     event.stopPropagation();
-    let said = "Copied";
+    let outcome = "Copied";
     try {
       await write(await get());
     } catch {
-      said = "Not copied";
+      outcome = "Not copied";
     }
-    say(said);
-    setTimeout(() => say(label), SAID_MS);
+    show(outcome);
+    setTimeout(() => show(label), SHOWN_MS);
   });
   return button;
 }

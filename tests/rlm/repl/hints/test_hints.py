@@ -50,7 +50,7 @@ async def test_a_submit_that_is_only_written_down_does_not_count(make):
     made.main._engine_spec.script = replies
     result = await made.run(doc=DOC)
     assert result.outputs.answer == ERRORS
-    assert "It only counts when it runs" in made.last_told()
+    assert "It only counts when it runs" in made.last_observation()
 
 
 async def test_code_without_a_fence_is_code(make):
