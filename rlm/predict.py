@@ -279,14 +279,14 @@ class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
 
         `inputs` are those that all questions share; each question gives the others. See `rlm.Chat`.
         """
-        from .chat.chat import new_chat
+        from .chat.sessions import new_chat
 
         recorder = default_observer() if self._record else ignore
         return new_chat(self._question_config(), inputs, settings, recorder=recorder)
 
     def reopen(self, session_id: str) -> Chat:
         """Return a session of this signature that is on disk. Its kernel is rebuilt; no model is asked again."""
-        from .chat.chat import reopen_chat
+        from .chat.sessions import reopen_chat
 
         recorder = default_observer() if self._record else ignore
         return reopen_chat(self._question_config(), session_id, recorder=recorder)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .chat.chat import Chat, new_chat, reopen_chat
+from .chat.chat import Chat
 from .chat.errors import SessionError
 from .chat.journal import Journal, QuestionRecord, find_journal
+from .chat.sessions import new_chat, reopen_chat
 from .chat.settings import SessionSettings
 from .events import Observer, fan_out, ignore
 from .repl.config import RunConfig

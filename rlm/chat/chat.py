@@ -9,40 +9,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import math
 import time
-import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
-
-from pydantic_core import to_jsonable_python
 
 from ..budgets import FallbackTrigger, Ledger, Usage
 from ..events import Observer, fan_out, ignore
-from ..json_values import jsonable, preview
 from ..repl.config import RunConfig
-from ..repl.hints.code_facts import names_read
-from ..repl.loop import RunLoop, new_run_id
-from ..repl.replay import RecordedCall, RecordedIteration, RecordedRun
+from ..repl.loop import new_run_id
 from ..repl.tools import RESERVED
-from ..results import ExecutionResult, Failed, FailureCause
+from ..results import ExecutionResult
 from ..run import Run, run_sync
 from ..signatures import Signature
 from ..signatures.validation import InvalidInputs, Problem
 from .errors import SessionError
-from .journal import SUFFIX, Journal, QuestionRecord, find_journal, sessions_folder
-from .kernel import ChatKernel, Rebuilt, RecordedCell, cells_of, describe, recorded_call
-from .prompt import before_question
-from .recording import QuestionRecorder
+from .journal import SUFFIX, Journal, QuestionRecord
+from .kernel import ChatKernel, Rebuilt, RecordedCell, cells_of
+from .question import QuestionLoop, plain_inputs
+from .recording import recorded_run, signature_info, spent
 from .settings import SessionSettings
 
 Configure = Callable[[Observer], RunConfig]
 """Returns the configuration of a run that an observer watches: signature, models, budget of one question, tools."""
 
-_ASKED_CHARS = 500
 _SAME = "..."
 
 
@@ -73,13 +64,13 @@ class Chat:
     def __init__(
         self, configure: Configure, journal: Journal, settings: SessionSettings, *, recorder: Observer = ignore
     ) -> None:
-        """Use `new_chat` or `reopen_chat`."""
+        """Use `new_chat` or `reopen_chat`: see `sessions.py`."""
         self._configure, self._journal, self._settings, self._recorder = configure, journal, settings, recorder
         self.id: str = journal.about["id"]
         self.signature = configure(ignore).signature
         self._inputs: dict[str, Any] = {}
         self._kernel = ChatKernel(journal, self._restore)
-        self._total = Ledger(settings.total, spent=_spent(journal))
+        self._total = Ledger(settings.total, spent=spent(journal))
         self._since = time.monotonic()  # the time between questions is nobody's
         self._lock = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -131,7 +122,7 @@ class Chat:
     def set(self, **inputs: Any) -> None:
         """Add inputs, or replace those that the session has. The next question has them. Raise `InvalidInputs`."""
         self._check_open()
-        values = _plain_inputs(self.signature, inputs)
+        values = plain_inputs(self.signature, inputs)
         taken = [name for name in values if name in RESERVED]
         if taken:
             problem = Problem(f"/{taken[0]}", "another name", "a name of the REPL")
@@ -177,7 +168,7 @@ class Chat:
         self._check_open()
         if self._busy:
             raise SessionError(f"session {self.id} is answering a question; branch from it afterwards")
-        chat_id = _new_id()
+        chat_id = new_run_id()
         path = self._journal.path
         copy = self._journal.copy(
             None if path is None else path.with_name(f"{chat_id}{SUFFIX}"),
@@ -233,7 +224,7 @@ class Chat:
     @property
     def usage(self) -> Usage:
         """What all questions together have used, those that were undone included."""
-        return replace(self._total.usage(), seconds=_spent(self._journal).seconds)
+        return replace(self._total.usage(), seconds=spent(self._journal).seconds)
 
     @property
     def total(self) -> FallbackTrigger:
@@ -313,7 +304,7 @@ class Chat:
     def _question(self, source: Any, inputs: Mapping[str, Any], observe: Observer) -> Run:
         self._check_open()
         signature = self._signature(source)
-        return Run(lambda watch: _Question(self, signature, inputs, watch), fan_out(self._recorder, observe))
+        return Run(lambda watch: QuestionLoop(self, signature, inputs, watch), fan_out(self._recorder, observe))
 
     def _resumed(self, observe: Observer) -> Run:
         self._check_open()
@@ -325,9 +316,9 @@ class Chat:
         for step in self._journal.steps(question.number):
             if step.kind == "asked":
                 own |= self._kernel.restored(question, step)
-        past = _recorded_run(self._journal, question)
+        past = recorded_run(self._journal, question)
         return Run(
-            lambda watch: _Question(self, signature, own, watch, question, past), fan_out(self._recorder, observe)
+            lambda watch: QuestionLoop(self, signature, own, watch, question, past), fan_out(self._recorder, observe)
         )
 
     def _signature(self, source: Any) -> Signature:
@@ -345,7 +336,7 @@ class Chat:
 
     def _signature_of(self, question: QuestionRecord) -> Signature:
         """Return the signature of a recorded question: the session's own, or one that its text describes."""
-        own = _signature_info(self.signature)
+        own = signature_info(self.signature)
         if question.signature == own:
             return self.signature
         try:
@@ -365,7 +356,7 @@ class Chat:
         if question is not None:
             with contextlib.suppress(SessionError):
                 signature = self._signature_of(question)
-        return _plain_inputs(signature, values)
+        return plain_inputs(signature, values)
 
     def _record_inputs(self, question: int, inputs: Mapping[str, Any], kind: str = "inputs") -> None:
         if inputs:
@@ -437,279 +428,12 @@ class Chat:
             raise SessionError(f"session {self.id} is closed here; open it again by its id")
 
 
-class _Question:
-    """The loop of one question: waits for its turn, then runs, and is recorded."""
-
-    def __init__(
-        self,
-        chat: Chat,
-        signature: Signature,
-        inputs: Mapping[str, Any],
-        observe: Observer,
-        record: QuestionRecord | None = None,
-        past: RecordedRun | None = None,
-    ) -> None:
-        self.id = new_run_id()
-        self._chat, self._signature, self._given = chat, signature, dict(inputs)
-        self._observe, self._record, self._past = observe, record, past
-        self._loop: RunLoop | None = None
-        self._config(observe).check_inputs(self._values())
-
-    async def run(self) -> ExecutionResult[Any]:
-        """Run to the ending, when the questions before are answered."""
-        async with self._chat._turn():
-            return await self._run()
-
-    def partial_result(self) -> Failed:
-        """Return what there is of an answer now."""
-        if self._loop is not None:
-            return self._loop.partial_result()
-        return Failed("the question has not begun", cause=FailureCause("interrupted"), run_id=self.id)
-
-    def _config(self, observe: Observer, **changes: Any) -> RunConfig:
-        config = self._chat._configure(observe)
-        if self._signature is not self._chat.signature:
-            changes |= {"checks": (), "map": None}  # they are about other outputs
-        return replace(config, signature=self._signature, **changes)
-
-    def _values(self) -> dict[str, Any]:
-        known = {field.name for field in self._signature.inputs}
-        return {name: value for name, value in self._chat._inputs.items() if name in known} | self._given
-
-    async def _run(self) -> ExecutionResult[Any]:
-        chat, journal, kernel = self._chat, self._chat._journal, self._chat._kernel
-        reason = chat._total.should_trigger()
-        if reason is not None:
-            return Failed(f"the budget of the session is used up: {reason}", run_id=self.id)
-        values = self._config(ignore).check_inputs(self._values())
-        number = self._begin(values)
-        before = [question for question in chat.questions if question.number < number]
-        if self._past is not None or (before and before[-1].ending is None):
-            await kernel.give_back()
-        spent = None if self._past is None else self._past.usage
-        recorder = QuestionRecorder(journal, kernel, number, self.id)
-        task = {"session": chat.id, "question": number}
-        config = self._config(fan_out(self._observe, recorder), kernels=kernel)
-        config = replace(config, task={**(config.task or {}), **task})
-        ledger = chat._total.child(config.trigger, spent=spent)
-        ledger.depth = 0  # the budget of the session is above its runs, and no run itself
-        context = before_question(len(before) + 1, before, chat._inputs, values)
-        kernel.begin(number, ledger, chat._inputs | values, context)
-        self._loop = RunLoop(config, values, ledger=ledger, past=self._past, run_id=self.id)
-        result: ExecutionResult[Any] | None = None
-        interrupted = False
-        try:
-            result = await self._loop.run()
-            return result
-        except asyncio.CancelledError:
-            interrupted = True
-            raise
-        finally:
-            if result is not None or interrupted:
-                self._end(number, before, ledger, result)
-
-    def _begin(self, values: Mapping[str, Any]) -> int:
-        """Record the question with the inputs that are new, before anything is run."""
-        chat, journal = self._chat, self._chat._journal
-        if self._record is not None:
-            journal.update_question(self._record.number, run=self.id, ending=None, ended=None)
-            return self._record.number
-        asked = {name: _shown(values[name]) for name in self._given}
-        number = journal.begin_question(self.id, _signature_info(self._signature), asked)
-        own = {name: values[name] for name in values if name in self._given or name not in chat._inputs}
-        chat._record_inputs(number, own, "asked")
-        return number
-
-    def _end(
-        self, number: int, before: list[QuestionRecord], ledger: Ledger, result: ExecutionResult[Any] | None
-    ) -> None:
-        chat, journal = self._chat, self._chat._journal
-        loop = self._loop
-        assert loop is not None
-        codes = [entry.code for entry in loop.history]
-        chat._kernel.read |= frozenset(name for code in codes for name in names_read(code, chat._inputs))
-        earlier = before[-1].variables if before else {}
-        hidden = chat._kernel._wanted.keys() | chat._inputs.keys()
-        variables = {
-            name: about
-            for name, variable in chat._kernel.variables.items()
-            if name not in hidden
-            for about in [describe(variable)]
-        }
-        changed = {
-            name
-            for entry in loop.history
-            for name in (*entry.variables_changed.added, *entry.variables_changed.changed)
-        }
-        for name, about in variables.items():
-            known = earlier.get(name)
-            about["made"] = number if known is None else known["made"]
-            about["changed"] = number if known is None or name in changed else known["changed"]
-            used = any(names_read(code, (name,)) for code in codes)
-            about["used"] = number if known is None or used else known["used"]
-        usage = ledger.usage() if result is None else result.usage
-        try:
-            journal.update_question(
-                number,
-                ended=time.time(),
-                ending="interrupted" if result is None else result.status,
-                result=None if result is None else {**result.to_dict(), "history": []},
-                usage=usage.to_dict(),
-                variables=variables,
-            )
-            journal.forget_other_runs(number, self.id)
-        except Exception as error:  # a full disk, for example: there is an answer all the same
-            journal.problem = f"the session is no longer recorded: {error}"
-
-
-# Making and finding sessions ----------------------------------------------------------------------------------------
-
-
-def new_chat(
-    configure: Configure,
-    inputs: Mapping[str, Any],
-    settings: SessionSettings | None = None,
-    *,
-    recorder: Observer = ignore,
-    root: Path | str | None = None,
-    task: Mapping[str, Any] | None = None,
-) -> Chat:
-    """Return a new session with these inputs. Raise `InvalidInputs` before anything is written or started."""
-    settings = settings or SessionSettings()
-    signature = configure(ignore).signature
-    signature.refuse_names(RESERVED)
-    known = {field.name for field in signature.inputs}
-    if unknown := [name for name in inputs if name not in known]:
-        listed = ", ".join(field.name for field in signature.inputs) or "none"
-        problems = [Problem(f"/{name}", "nothing (there is no such input)", preview(inputs[name])) for name in unknown]
-        raise InvalidInputs(f"{signature.name} has no such inputs (it takes {listed}):", problems)
-    values = _plain_inputs(signature, inputs)
-    chat_id = _new_id()
-    path = sessions_folder(root) / f"{chat_id}{SUFFIX}" if settings.record else None
-    total = {
-        name: limit if limit is None or math.isfinite(limit) else None
-        for name, limit in settings.total.to_dict().items()
-    }
-    about = {
-        "id": chat_id,
-        "created": time.time(),
-        "title": settings.title,
-        "signature": _signature_info(signature),
-        "total": total,
-        "idle_seconds": settings.idle_seconds if math.isfinite(settings.idle_seconds) else None,
-        "task": dict(task) if task is not None else None,
-    }
-    chat = Chat(configure, Journal.create(path, about), settings, recorder=recorder)
-    chat._inputs = dict(values)
-    chat._record_inputs(0, values)
-    return chat
-
-
-def reopen_chat(
-    configure: Configure, session_id: str, *, recorder: Observer = ignore, root: Path | str | None = None
-) -> Chat:
-    """Return a session that is on disk. Its kernel is rebuilt for its next question."""
-    journal = Journal.open(find_journal(session_id, root))
-    try:
-        about = journal.about
-        limits = {name: limit for name, limit in about["total"].items() if limit is not None}
-        total = FallbackTrigger(**{"max_duration": math.inf, **limits})
-        idle = about["idle_seconds"]
-        settings = SessionSettings(total, math.inf if idle is None else idle, title=about["title"])
-        chat = Chat(configure, journal, settings, recorder=recorder)
-        if about["signature"]["text"] != _signature_info(chat.signature)["text"]:
-            raise SessionError(
-                f"session {chat.id} was opened for {about['signature']['text']!r}, not for "
-                f"{_signature_info(chat.signature)['text']!r}"
-            )
-        if about.get("closed"):
-            journal.update_about(closed=False)
-        chat._inputs = chat._recorded_inputs()
-        codes = [cell.code for cell in chat.cells]
-        chat._kernel.read = frozenset(name for code in codes for name in names_read(code, chat._inputs))
-    except BaseException:
-        journal.close()
-        raise
-    return chat
-
-
-def _plain_inputs(signature: Signature, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return inputs as code gets them: those of the signature by their types, others as JSON values."""
-    fields = tuple(field for field in signature.inputs if field.name in inputs)
-    part = Signature(signature.name, signature.instructions, fields, signature.outputs)
-    typed = part.plain_inputs({field.name: inputs[field.name] for field in fields})
-    others: dict[str, Any] = {}
-    for name, value in inputs.items():
-        if name in typed:
-            continue
-        try:
-            others[name] = value if isinstance(value, bytes) else jsonable(value)
-        except (ValueError, TypeError, RecursionError):
-            problem = Problem(f"/{name}", "text, bytes, or a value that JSON can carry", type(value).__name__)
-            raise InvalidInputs("these inputs cannot be sent to the kernel:", [problem]) from None
-    return {name: typed[name] if name in typed else others[name] for name in inputs}
-
-
-def _signature_info(signature: Signature) -> dict[str, str]:
-    sides = [
-        ", ".join(f"{one.name}: {one.type_text}" for one in side) for side in (signature.inputs, signature.outputs)
-    ]
-    return {"name": signature.name, "instructions": signature.instructions, "text": " -> ".join(sides)}
-
-
-def _listed(signature: Signature) -> str:
-    return ", ".join(f"`{field.name}`" for field in signature.inputs)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, str):
-        return value[:_ASKED_CHARS]
-    return preview(to_jsonable_python(value, fallback=repr, bytes_mode="base64"), _ASKED_CHARS)
-
-
-def _spent(journal: Journal) -> Usage:
-    """Return what the questions of a session have used."""
-    known = {counter.name for counter in dataclasses.fields(Usage)}
-    used = [
-        Usage.from_dict({name: value for name, value in (question.usage or {}).items() if name in known})
-        for question in journal.questions(undone=True)
-    ]
-    costs = [usage.cost_usd for usage in used if usage.cost_usd is not None]
-    numbers = {name: sum(getattr(usage, name) for usage in used) for name in known - {"cost_usd"}}
-    return Usage(**numbers, cost_usd=sum(costs) if costs else None)
-
-
-def _recorded_run(journal: Journal, question: QuestionRecord) -> RecordedRun:
-    """Return the iterations of a question that was cut off; of several runs of it, those of the longest."""
-    runs: dict[str, list[Any]] = {}
-    for step in journal.steps(question.number):
-        if step.run_id:
-            runs.setdefault(step.run_id, []).append(step)
-    steps = max(runs.values(), key=len, default=[])
-    replies: dict[int, str] = {}
-    calls: dict[int, list[RecordedCall]] = {}
-    outputs: dict[int, str] = {}
-    for step in steps:
-        if step.kind == "reply":
-            replies[step.iteration] = step.data["reply"]
-        elif step.kind == "call":
-            calls.setdefault(step.iteration, []).append(recorded_call(step.data))
-        elif step.kind == "cell":
-            outputs[step.iteration] = step.data["output"]
-    iterations = [
-        RecordedIteration(reply, tuple(calls.get(number, ())), outputs.get(number)) for number, reply in replies.items()
-    ]
-    known = {counter.name for counter in dataclasses.fields(Usage)}
-    usage = Usage.from_dict({name: value for name, value in (question.usage or {}).items() if name in known})
-    return RecordedRun(question.run_id, tuple(iterations), usage)
-
-
-def _new_id() -> str:
-    return uuid.uuid4().hex[:12]
-
-
 def _running_loop() -> asyncio.AbstractEventLoop | None:
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+def _listed(signature: Signature) -> str:
+    return ", ".join(f"`{field.name}`" for field in signature.inputs)

@@ -1,10 +1,12 @@
-"""The observer that writes the run of a question into the journal, event by event, before the run goes on."""
+"""The run of a question in the journal: written event by event before the run goes on, and read back."""
 
 from __future__ import annotations
 
+import dataclasses
 import sqlite3
 from typing import Any
 
+from ..budgets import Usage
 from ..events import (
     BudgetUsed,
     CallEnded,
@@ -14,8 +16,10 @@ from ..events import (
     Event,
     ModelAnswered,
 )
-from .journal import Journal
-from .kernel import ChatKernel
+from ..repl.replay import RecordedCall, RecordedIteration, RecordedRun
+from ..signatures import Signature
+from .journal import Journal, QuestionRecord
+from .kernel import ChatKernel, recorded_call
 
 
 class QuestionRecorder:
@@ -66,3 +70,48 @@ class QuestionRecorder:
             write()
         except sqlite3.Error as error:
             self._journal.problem = f"the session is no longer recorded: {error}"
+
+
+def signature_info(signature: Signature) -> dict[str, str]:
+    """Return a signature as the journal has it."""
+    sides = [
+        ", ".join(f"{one.name}: {one.type_text}" for one in side) for side in (signature.inputs, signature.outputs)
+    ]
+    return {"name": signature.name, "instructions": signature.instructions, "text": " -> ".join(sides)}
+
+
+def spent(journal: Journal) -> Usage:
+    """Return what the questions of a session have used."""
+    known = {counter.name for counter in dataclasses.fields(Usage)}
+    used = [
+        Usage.from_dict({name: value for name, value in (question.usage or {}).items() if name in known})
+        for question in journal.questions(undone=True)
+    ]
+    costs = [usage.cost_usd for usage in used if usage.cost_usd is not None]
+    numbers = {name: sum(getattr(usage, name) for usage in used) for name in known - {"cost_usd"}}
+    return Usage(**numbers, cost_usd=sum(costs) if costs else None)
+
+
+def recorded_run(journal: Journal, question: QuestionRecord) -> RecordedRun:
+    """Return the iterations of a question that was cut off; of several runs of it, those of the longest."""
+    runs: dict[str, list[Any]] = {}
+    for step in journal.steps(question.number):
+        if step.run_id:
+            runs.setdefault(step.run_id, []).append(step)
+    steps = max(runs.values(), key=len, default=[])
+    replies: dict[int, str] = {}
+    calls: dict[int, list[RecordedCall]] = {}
+    outputs: dict[int, str] = {}
+    for step in steps:
+        if step.kind == "reply":
+            replies[step.iteration] = step.data["reply"]
+        elif step.kind == "call":
+            calls.setdefault(step.iteration, []).append(recorded_call(step.data))
+        elif step.kind == "cell":
+            outputs[step.iteration] = step.data["output"]
+    iterations = [
+        RecordedIteration(reply, tuple(calls.get(number, ())), outputs.get(number)) for number, reply in replies.items()
+    ]
+    known = {counter.name for counter in dataclasses.fields(Usage)}
+    usage = Usage.from_dict({name: value for name, value in (question.usage or {}).items() if name in known})
+    return RecordedRun(question.run_id, tuple(iterations), usage)
