@@ -17,7 +17,9 @@ from typing import Any
 
 _TIMES = 3
 _STARTERS = ("_start_joinable_thread", "_start_new_thread")
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+OWN_CODE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+"""How the names of the files of this package begin."""
+
 _raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
 _current, _active, _limbo = threading.current_thread, threading._active, threading._limbo  # type: ignore[attr-defined]
@@ -79,7 +81,7 @@ class CellThreads:
 
 def _is_in_our_code(frame: types.FrameType | None) -> bool:
     while frame is not None:
-        if frame.f_code.co_filename.startswith(_HERE):
+        if frame.f_code.co_filename.startswith(OWN_CODE):
             return True
         frame = frame.f_back
     return False

@@ -21,6 +21,7 @@ from .call_client import CallClient, stub
 from .cell_threads import CellThreads
 from .channels import Channel, Channels
 from .execution import Execution, Outcome
+from .held_locks import release_locks
 from .inputs import bind, helpers
 from .interrupts import Interrupts
 from .kernel_info import kernel_info
@@ -137,6 +138,7 @@ class Kernel:
         message = self._request
         assert message is not None
         self._threads.stop()
+        release_locks(frame or sys._getframe(1), __file__)
         self._finish(message, self._execution.abandoned(message, frame))
         self._serve()
 
