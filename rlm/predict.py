@@ -32,12 +32,13 @@ from .models.client import Answer, ModelError
 from .models.profile import profile_of
 from .notebook_display import progress_observer
 from .reading import MODES, MapPlan, Mode
+from .repl.caller_tools import Tools, refuse_tools
 from .repl.config import RunConfig
 from .repl.conversation import Conversation
 from .repl.llm import next_reply
 from .repl.loop import RunLoop
 from .repl.replay import RecordedRun
-from .repl.tools import RESERVED, Tools, refuse_tools
+from .repl.tools import RESERVED
 from .results import ExecutionResult, Failed
 from .run import Loop, Run
 from .signatures import Signature

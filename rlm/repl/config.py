@@ -16,8 +16,9 @@ from ..models.client import Answer
 from ..reading import MapPlan, Mode
 from ..results import ExecutionResult
 from ..signatures import Signature
+from .caller_tools import Tools, refuse_tools
 from .kernels import KernelSource, OwnKernels
-from .tools import RESERVED, Tools, refuse_tools
+from .tools import RESERVED
 
 if TYPE_CHECKING:
     from .conversation import Conversation

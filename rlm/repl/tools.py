@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-import json
-import keyword
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +12,6 @@ from pydantic_core import to_jsonable_python
 import sandbox
 from sandbox.tagged import type_names, untagged
 
-from .. import json_schema
 from ..budgets import Ledger
 from ..events import ItemsAnswered, MapStarted
 from ..extraction.feedback import REJECTED, read_value, refusal
@@ -23,8 +19,8 @@ from ..extraction.schema import Schema
 from ..models.profile import profile_of
 from ..reading.direct import direct_prompt
 from ..reading.items import MAX_PACKED, Items
-from ..signatures import InvalidOutputs, Signature, SignatureError
-from ..signatures.code_values import code_value
+from ..signatures import InvalidOutputs, Signature
+from .answer_types import wanted_type
 from .hints.grounding import Grounding
 from .host_calls import current_call, plain
 from .llm import RunModels
@@ -60,56 +56,8 @@ _PARALLEL = 16
 _SHORT_INPUT = 2_000
 """Longer inputs are left out of a question about what was found in them."""
 
-_MAX_TYPE_CHARS, _MAX_TYPE_NAME, _MAX_TYPE_PARTS = 50_000, 1_000, 60_000
-
 ChildRun = Callable[..., Any]
 """Runs a sub-task: from a signature, inputs, and perhaps instructions and the model that writes the code."""
-
-
-@dataclass(frozen=True)
-class Tools:
-    """What code has beside the inputs: functions that it calls, and plain values with their descriptions."""
-
-    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    values: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, tools: Any) -> Tools:
-        """Read tools: functions, or a mapping of names to functions and values.
-
-        A mapping with the keys `tool` and `description` describes one in other words than its docstring.
-        """
-        functions: dict[str, Callable[..., Any]] = {}
-        values: dict[str, tuple[Any, str]] = {}
-        for name, tool in _by_name(tools).items():
-            about = ""
-            if isinstance(tool, Mapping) and "tool" in tool and tool.keys() <= {"tool", "description"}:
-                tool, about = tool["tool"], str(tool.get("description") or "")
-            tool = getattr(tool, "func", tool) if hasattr(tool, "args") and hasattr(tool, "func") else tool
-            if callable(tool):
-                functions[name] = _with_description(name, tool, about) if about else tool
-            else:
-                values[name] = tool, about
-        return cls(functions, values)
-
-
-def _by_name(tools: Any) -> dict[str, Any]:
-    if tools is None:
-        return {}
-    if isinstance(tools, Mapping):
-        return dict(tools)
-    names = [getattr(tool, "name", None) or getattr(tool, "__name__", None) for tool in tools]
-    if nameless := [tool for tool, name in zip(tools, names, strict=True) if not isinstance(name, str)]:
-        raise TypeError(f"tools: {nameless[0]!r} has no name; give it one: tools={{'name': function}}")
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise ValueError(f"tools: two functions are called {min(map(str, twice))!r}; name them: tools={{...}}")
-    return {str(name): tool for name, tool in zip(names, tools, strict=True)}
-
-
-def _with_description(name: str, function: Callable[..., Any], description: str) -> Callable[..., Any]:
-    described = plain(function, name)
-    described.__doc__ = description
-    return sandbox.describe(described, description, sandbox.described(described)[1])
 
 
 class InvalidSubmission(Exception):
@@ -419,92 +367,7 @@ def _short(inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in inputs.items() if len(str(value)) <= _SHORT_INPUT}
 
 
-def tool_problem(name: str, inputs: Collection[str]) -> str | None:
-    """Return why a tool cannot have this name beside these inputs; None if it can."""
-    if name in RESERVED:
-        return f"{name!r} is a name of the REPL; give the tool another one"
-    if name in inputs:
-        return f"{name!r} is an input, too; give one of them another name"
-    return None
-
-
-def refuse_tools(
-    tools: Mapping[str, Callable[..., Any]], signature: Signature, values: Mapping[str, Any] | None = None
-) -> None:
-    """Raise `ValueError` if a tool cannot be called in the REPL by its name, or a value cannot have its name."""
-    if not isinstance(tools, Mapping):
-        raise TypeError('tools are functions by name, such as {"look_up": look_up}')
-    inputs, given = {field.name for field in signature.inputs}, values or {}
-    found = [tool_problem(name, inputs) or _not_callable(name, tool) for name, tool in tools.items()]
-    found += [
-        tool_problem(name, inputs) or _not_a_name(name) or _not_plain(name, value) for name, value in given.items()
-    ]
-    if problems := [problem for problem in found if problem is not None]:
-        raise ValueError(f"tools: {'; '.join(problems)}")
-
-
-def _not_a_name(name: Any) -> str | None:
-    if isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name):
-        return None
-    return f"{name!r} is not a Python name, so no code can use it"
-
-
-def _not_plain(name: str, value: tuple[Any, str]) -> str | None:
-    try:
-        code_value(value[0])
-    except (TypeError, ValueError, RecursionError) as error:
-        return f"{name!r} is neither a function nor a plain value ({error})"
-    return None
-
-
-def _not_callable(name: str, tool: Any) -> str | None:
-    if (problem := _not_a_name(name)) is not None:
-        return problem
-    try:
-        inspect.signature(tool)
-    except (TypeError, ValueError) as error:
-        return f"{name!r} is no function that can be described ({error}); wrap it in one"
-    return None
-
-
 def _check_question(prompt: Any) -> None:
     """Raise if a call cannot be made, before it is counted."""
     if not isinstance(prompt, str):
         raise TypeError(f"llm_query(prompt): a text, not {type(prompt).__name__}")
-
-
-def _check_type(type: Any) -> None:
-    """Refuse a type that would keep the host busy: this comes from code, before anything is counted."""
-    try:
-        size = len(json.dumps(type))
-        if size > _MAX_TYPE_CHARS:
-            raise TypeError(f"type={type!r:.60}...: {size:,} characters; at most {_MAX_TYPE_CHARS:,} are read")
-        if json_schema.has_own_names(type):
-            raise TypeError(f"type={type!r:.60}...: only references such as #/$defs/name are followed")
-        parts = json_schema.walk_size(type)
-    except (ValueError, RecursionError) as error:
-        raise TypeError(f"type={type!r:.60}...: {error}") from None
-    if parts > _MAX_TYPE_PARTS:
-        raise TypeError(
-            f"type={type!r:.60}...: its references make {parts:.2g} parts of it; at most {_MAX_TYPE_PARTS:,}"
-        )
-
-
-def wanted_type(type: Any) -> Any:
-    """Return the type of an answer, from what code can write: choices, a type or its name, a JSON schema."""
-    if type is None or type == "str":
-        return None
-    if isinstance(type, str):
-        if len(type) > _MAX_TYPE_NAME:
-            raise TypeError(f"type={type[:60]!r}...: at most {_MAX_TYPE_NAME:,} characters")
-        try:
-            return Signature.of(f"question -> answer: {type}").outputs[0].type
-        except SignatureError as error:
-            raise TypeError(f"type={type!r} is no type: {error}") from None
-    if isinstance(type, list | dict):
-        from ..adapters.output_spec import target_of
-
-        _check_type(type)
-        target_of(type)  # raises if no value can be of that type
-        return type
-    raise TypeError(f"type={type!r:.80}: a list of choices, a type such as int, or a JSON schema")

@@ -273,7 +273,7 @@ class _Loader:
         return inputs
 
     def _tools(self, file: TaskFile, signature: Signature | None) -> None:
-        from ..repl.tools import tool_problem
+        from ..repl.caller_tools import tool_problem
 
         seen: dict[str, int] = {}
         inputs = {field.name for field in signature.inputs} if signature is not None else set()

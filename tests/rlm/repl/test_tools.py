@@ -9,7 +9,7 @@ import pytest
 
 from rlm.adapters import typed_query
 from rlm.budgets import FallbackTrigger
-from rlm.repl.tools import wanted_type
+from rlm.repl.answer_types import wanted_type
 
 
 async def test_an_answer_comes_back_as_a_value(make):
