@@ -32,6 +32,8 @@
     │   └── UnknownSession        no session, or more than one, has an id with this prefix
     ├── NoPlans                   there is no plan to run
     ├── AlreadyAnswered           an operator has answered this escalation before
+    ├── TokenError                a token of `rlm serve` cannot be made, changed or read
+    ├── ServerInUse               another `rlm serve` uses the same folder
     ├── JsonLogError              a JSON log cannot be read or written
     ├── UnknownRun                no run, or more than one, has an id with this prefix
     ├── InputNotRecorded          the trace has no more than a description of an input
@@ -110,6 +112,8 @@ if TYPE_CHECKING:
     from .plans.proposals import NoPlans
     from .predict import RunFailed
     from .reading.items import MapTooLarge
+    from .serve.store import ServerInUse
+    from .serve.tokens import TokenError
     from .signatures.parser import SignatureError
     from .signatures.validation import InvalidInputs, InvalidOutputs, InvalidValue
     from .tasks.errors import TaskError
@@ -168,12 +172,14 @@ __all__ = [
     "RunFailed",
     "SchemaError",
     "ScriptEnded",
+    "ServerInUse",
     "SessionError",
     "SessionInUse",
     "SignatureError",
     "SuiteFileError",
     "TaskError",
     "TelemetryMissing",
+    "TokenError",
     "TooFewSamples",
     "TwoStepError",
     "TwoStepParseError",
@@ -231,12 +237,14 @@ _HOME = {
     "RunFailed": "predict",
     "SchemaError": "extraction.errors",
     "ScriptEnded": "models.scripted",
+    "ServerInUse": "serve.store",
     "SessionError": "chat.errors",
     "SessionInUse": "chat.errors",
     "SignatureError": "signatures.parser",
     "SuiteFileError": "evals.suites.custom",
     "TaskError": "tasks.errors",
     "TelemetryMissing": "telemetry",
+    "TokenError": "serve.tokens",
     "TooFewSamples": "calibration.select",
     "TwoStepError": "adapters.two_step.errors",
     "TwoStepParseError": "adapters.two_step.errors",

@@ -46,6 +46,7 @@ _FORMS = (
     ("AIza", r"(?<![A-Za-z0-9])AIza[A-Za-z0-9_-]{35}"),
     ("hf_", r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{30,}"),
     ("gsk_", r"(?<![A-Za-z0-9])gsk_[A-Za-z0-9]{30,}"),
+    ("rlm_", r"(?<![A-Za-z0-9])rlm_[0-9a-f]{12}_[A-Za-z0-9_-]{43}"),
     ("xai-", r"(?<![A-Za-z0-9])xai-[A-Za-z0-9]{30,}"),
     ("xox", r"(?<![A-Za-z0-9])xox[abprs]-[A-Za-z0-9-]{16,}"),
     # A JSON web token: header and payload are JSON objects in base64.

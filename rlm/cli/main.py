@@ -20,7 +20,21 @@ from rlm import __version__
 from . import console, exit_codes
 
 _COMMANDS = (
-    *("run", "chat", "ask", "sessions", "batch", "resume", "replay", "fork", "runs", "view", "escalations"),
+    *(
+        "run",
+        "chat",
+        "ask",
+        "sessions",
+        "serve",
+        "tokens",
+        "batch",
+        "resume",
+        "replay",
+        "fork",
+        "runs",
+        "view",
+        "escalations",
+    ),
     *("eval", "check", "init", "models", "schema", "doctor", "completion"),
 )
 _OURS = ("rlm", "sandbox")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,10 +104,7 @@ class Guard:
         hosts = headers.get("host", [])
         if len(hosts) != 1 or not self._allows(host_name(hosts[0])):
             return 421, "This server does not answer to this name."
-        if any(origin != f"http://{hosts[0]}" for origin in headers.get("origin", ())):
-            return 403, "Requests by other pages are refused."
-        sites = headers.get("sec-fetch-site", ())
-        if any(site in ("cross-site", "same-site") for site in sites) and not _is_navigation(headers):
+        if is_other_page(headers, {f"http://{hosts[0]}"}):
             return 403, "Requests by other pages are refused."
         if self.token is not None and self.required and not trusted:
             return 404, "The address lacks its token: use the address that was printed."
@@ -148,9 +145,17 @@ def is_address(name: str) -> bool:
     return True
 
 
-def _is_navigation(headers: dict[str, list[str]]) -> bool:
+def is_other_page(headers: Mapping[str, Sequence[str]], own: Collection[str]) -> bool:
+    """Return whether the page of another site makes a request. `own` are the origins of this page."""
+    if any(origin not in own for origin in headers.get("origin", ())):
+        return True
+    sites = headers.get("sec-fetch-site", ())
+    return any(site in ("cross-site", "same-site") for site in sites) and not _is_navigation(headers)
+
+
+def _is_navigation(headers: Mapping[str, Sequence[str]]) -> bool:
     """Return whether the user followed a link: the page opens, and the other site learns nothing from it."""
-    return headers.get("sec-fetch-mode") == ["navigate"] and headers.get("sec-fetch-dest") == ["document"]
+    return [*headers.get("sec-fetch-mode", ())] == ["navigate"] and [*headers.get("sec-fetch-dest", ())] == ["document"]
 
 
 async def _answer(send: Callable[..., Awaitable[None]], status: int, text: str) -> None:

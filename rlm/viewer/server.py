@@ -13,7 +13,7 @@ from typing import Any
 
 from .security import is_loopback
 
-_ANY = ("0.0.0.0", "::")
+ANY_ADDRESS = ("0.0.0.0", "::")
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,14 @@ def make_server(
 
     from .app import application
 
-    listener = _listen(host, port)
+    listener = listen(host, port)
     open_to_others = not is_loopback(host)
     token = secrets.token_urlsafe(24)
-    names = {host.lower(), socket.gethostname().lower(), *(["*"] if host in _ANY else [])} if open_to_others else set()
+    names = (
+        {host.lower(), socket.gethostname().lower(), *(["*"] if host in ANY_ADDRESS else [])}
+        if open_to_others
+        else set()
+    )
     app: Any = application(home, hosts=frozenset(names), token=token, required=open_to_others, log=log)
     settings = uvicorn.Config(
         app,
@@ -85,7 +89,8 @@ def has_display(environment: Callable[[str], str | None] = os.environ.get) -> bo
     return sys.platform == "darwin" or bool(environment("DISPLAY") or environment("WAYLAND_DISPLAY"))
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on a port; 0 means any free one. Raises `OSError`."""
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -100,6 +105,6 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _address(listener: socket.socket, host: str, token: str) -> str:
     port = listener.getsockname()[1]
-    name = socket.gethostname() if host in _ANY else host
+    name = socket.gethostname() if host in ANY_ADDRESS else host
     shown = f"[{name}]" if ":" in name else name
     return f"http://{shown}:{port}/{token}/"

@@ -39,7 +39,8 @@ INTERNAL = {
     ),
     *("InvalidCompletion", "InvalidResponse", "InvalidSubmission", "NoCandidate", "NoResponse", "NoTarget"),
     "Flooded",
-    *("SetupFailed", "NotRecorded", "OutOfTime", "Refused", "SlotAfterDeadline", "Unreadable", "UnreadableInput"),
+    *("SetupFailed", "NotRecorded", "OutOfTime", "Refused", "RequestRefused", "SlotAfterDeadline", "StalledReader"),
+    *("Unreadable", "UnreadableInput"),
 }
 # Not importable without packages that are optional.
 OPTIONAL = ("llama_cpp", "mlx", "opentelemetry", "ray", "torch", "transformers", "xllamacpp")
@@ -69,6 +70,7 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "SlotAfterDeadline": ((3,), {}),
     "ParseError": (("invalid", "no"), {"best": {"a": 1}, "problems": (PROBLEM,)}),
     "PatchError": ((PROBLEM,), {}),
+    "RequestRefused": ((404, "There is no such run.", "not_found"), {"param": "id"}),
     "RunFailed": ((Failed("no answer", {"a": 1}, (REPLHistoryEntry(1, "why", "code", "out", True),)),), {}),
     "SignatureError": (("bad", "a -> b", 3), {}),
     "TaskError": (([TaskProblem("task.yaml:1:2", "bad", (1, 2))],), {}),
