@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .interpreter import SandboxInterpreter
     from .mcp.servers import McpServers
     from .mcp.settings import McpServer
+    from .mounts import File, Folder
     from .predict import Predict, SandboxSettings
     from .predict import Predict as RLM
     from .reading import MapPlan
@@ -48,6 +49,8 @@ __all__ = [
     "Failed",
     "FailureCause",
     "FallbackTrigger",
+    "File",
+    "Folder",
     "MapPlan",
     "McpServer",
     "McpServers",
@@ -83,6 +86,8 @@ _MODULES = {
     "Failed": "results",
     "FailureCause": "results",
     "FallbackTrigger": "budgets",
+    "File": "mounts",
+    "Folder": "mounts",
     "MapPlan": "reading",
     "McpServer": "mcp.settings",
     "McpServers": "mcp.servers",

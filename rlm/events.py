@@ -5,8 +5,8 @@ In the order of a run: `RunStarted`; for each iteration `IterationStarted`, `Mod
 `HistoryAppended`, `BudgetUsed`; then, where a limit was reached, `TriggerFired`, and for each attempt `ModelAsked`,
 `ModelAnswered` and `ExtractionAttempted`; `TiersUsed`, where there were typed questions; `RunEnded`. In between:
 `ModelWaiting` for each wait for a provider, `ConversationCompacted`, `ReplayDiffered`, `RunInterrupted`; `ModeChosen`
-before the first iteration of a run with a mode; `MapStarted` and `ItemsAnswered` for each `llm_map`;
-`ApprovalRequested` and `ApprovalAnswered` where a cell waits for a person. A child run has
+before the first iteration of a run with a mode; `MapStarted` and `ItemsAnswered` for each `llm_map`; `FilesHashed`
+where inputs are files; `ApprovalRequested` and `ApprovalAnswered` where a cell waits for a person. A child run has
 events of its own, under its own run id.
 
 A run with plans emits `PlansCompared`, `PlanSelected`, `PlanRejected`, `PlanEscalated`, `OperatorAwaited`,
@@ -483,6 +483,19 @@ class ReplayDiffered(BaseEvent):
     now: str
 
 
+@dataclass(frozen=True, slots=True)
+class FilesHashed(BaseEvent):
+    """The files among the inputs were hashed, and compared with those of the run that is resumed or replayed."""
+
+    kind = "files_hashed"
+
+    files: Mapping[str, Mapping[str, Any]]
+    """By place in the inputs, such as `docs/0`: path, size, time and hash."""
+
+    different: Sequence[str] = ()
+    """Which of them are not what they were then, and in what."""
+
+
 # The ending ---------------------------------------------------------------------------------------------------------
 
 
@@ -745,6 +758,7 @@ Event: TypeAlias = (
     | BudgetUsed
     | ConversationCompacted
     | ReplayDiffered
+    | FilesHashed
     | TriggerFired
     | ExtractionAttempted
     | TiersUsed

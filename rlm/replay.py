@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .events import Event, Observer, ReplayDiffered, fan_out, ignore
+from .events import Event, FilesHashed, Observer, ReplayDiffered, fan_out, ignore
 from .models.scripted import scripted_lm
 from .repl.config import RunConfig
 from .results import ExecutionResult
@@ -35,6 +35,8 @@ class Replay:
     differences: tuple[OutputDifference, ...]
     recorded_ending: str
     recorded_outputs: Any
+    file_differences: tuple[str, ...] = ()
+    """Which files among the inputs are not what they were, and in what."""
 
     @property
     def unfinished(self) -> bool:
@@ -49,17 +51,20 @@ class Replay:
 
     @property
     def same(self) -> bool:
-        """Whether ending and outputs of all cells are as recorded."""
-        return self.same_ending and not self.differences
+        """Whether ending, outputs of all cells and files among the inputs are as recorded."""
+        return self.same_ending and not self.differences and not self.file_differences
 
 
 async def replay(run: RunRecord, task: Task, *, observe: Observer = ignore) -> Replay:
     """Replay a recorded run. Tools are not called: their answers are on record, too."""
     differences: list[OutputDifference] = []
+    different_files: list[str] = []
 
     def look(event: Event) -> None:
         if isinstance(event, ReplayDiffered):
             differences.append(OutputDifference(event.iteration, event.recorded, event.now))
+        elif isinstance(event, FilesHashed):
+            different_files.extend(event.different)
 
     before, result = recorded_run(run), run.result() or {}
     # A run of a plan had a share of its task's budget.
@@ -85,4 +90,5 @@ async def replay(run: RunRecord, task: Task, *, observe: Observer = ignore) -> R
 
         driver = with_servers(driver, task.mcp)
     made = await driver.run(task.inputs, past=before)
-    return Replay(made, len(before.iterations), tuple(differences), run.ending, result.get("outputs"))
+    recorded = (run.ending, result.get("outputs"))
+    return Replay(made, len(before.iterations), tuple(differences), *recorded, tuple(different_files))

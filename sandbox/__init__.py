@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from .host_calls import StopCell, describe, described, quick, with_types
     from .limits import Limits
+    from .mounts import File, Folder
     from .pool import Pool, default_pool
     from .results import CellError, CellResult, Output, Variable
     from .session import Session
@@ -61,6 +62,7 @@ _HOMES = {
         "SessionTimeLimit",
     ),
     "limits": ("Limits",),
+    "mounts": ("File", "Folder"),
     "pool": ("Pool", "default_pool"),
     "results": ("CellError", "CellResult", "Output", "Variable"),
     "session": ("Session",),
@@ -73,7 +75,9 @@ __all__ = [
     "CellError",
     "CellResult",
     "CellTimeLimit",
+    "File",
     "FileLimit",
+    "Folder",
     "HostCallLimit",
     "InputError",
     "IsolationUnavailable",

@@ -24,10 +24,11 @@ import tempfile
 import threading
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .errors import InputError
+from .mounts import File, Mount, Places
 
 SMALL_BYTES = 256 * 1024
 """Text and bytes up to this size travel inside the message; larger ones by descriptor."""
@@ -143,12 +144,18 @@ class Parcel:
 
     inputs: list[dict[str, Any]]
     large: list[_Sealed | _Streamed]
+    files: list[File] = field(default_factory=list)
+    """The files and folders in the inputs, by their numbers."""
+
+    mounts: tuple[Mount, ...] = ()
+    """What the kernel must be able to read."""
 
 
 def pack(inputs: Mapping[str, Any], *, by: Literal["descriptor", "buffer"]) -> Parcel:
     """Describe inputs for a kernel. Raises `InputError` and names the input that cannot be given."""
     packed: list[dict[str, Any]] = []
     large: list[_Sealed | _Streamed] = []
+    places = Places()
     for name, value in inputs.items():
         if by == "descriptor" and isinstance(value, str) and _is_streamed(value):
             streamed = _Streamed(value)
@@ -162,13 +169,13 @@ def pack(inputs: Mapping[str, Any], *, by: Literal["descriptor", "buffer"]) -> P
             large.append(sealed)
         elif type(value) in _SCALARS:
             packed.append({"name": name, "kind": "json", "value": value})
-        elif len(pickled := _pickled(name, value)) <= SMALL_BYTES:
+        elif len(pickled := _pickled(name, value, places)) <= SMALL_BYTES:
             text = base64.b64encode(pickled).decode()
             packed.append({"name": name, "kind": "pickle", "value": text})
         else:
             packed.append({"name": name, "kind": "pickle", by: len(large)})
             large.append(Blob(pickled))
-    return Parcel(packed, large)
+    return Parcel(packed, large, places.files, tuple(places.mounts))
 
 
 def is_small(inputs: Mapping[str, Any]) -> bool:
@@ -222,6 +229,14 @@ def _kind(value: Any) -> Literal["text", "view", "bytes"]:
 class _Pickler(pickle.Pickler):
     """Pickles plain values and nothing else: no class of the caller's that the kernel would have to import."""
 
+    def __init__(self, into: io.BytesIO, name: str, places: Places) -> None:
+        super().__init__(into, protocol=5)
+        self._name, self._places = name, places
+
+    def persistent_id(self, value: Any) -> int | None:
+        """Return the number of a file; the kernel knows it by that."""
+        return self._places.add(self._name, value) if isinstance(value, File) else None
+
     def reducer_override(self, value: Any) -> Any:
         kind = value if isinstance(value, type) else type(value)
         if kind.__name__ not in _CARRIED.get(kind.__module__, ()):
@@ -229,11 +244,11 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
-def _pickled(name: str, value: Any) -> bytes:
+def _pickled(name: str, value: Any, places: Places) -> bytes:
     """Return a value as a kernel unpickles it: with its types, tuples and dates among them."""
     file = io.BytesIO()
     try:
-        _Pickler(file, protocol=5).dump(value)
+        _Pickler(file, name, places).dump(value)
         return file.getvalue()
     except (TypeError, ValueError, RecursionError, pickle.PicklingError) as error:
         refusal = error
@@ -242,7 +257,7 @@ def _pickled(name: str, value: Any) -> bytes:
     except (TypeError, ValueError, RecursionError):
         raise InputError(
             f"input {name!r} ({type(value).__name__}) is not plain: {refusal}. Give str, bytes, numbers, bool, None, "
-            "dates, and lists, tuples, sets and dicts of them, or sandbox.Text / sandbox.Blob."
+            "dates, and lists, tuples, sets and dicts of them, or sandbox.Text, Blob, File and Folder."
         ) from None
 
 

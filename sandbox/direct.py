@@ -63,7 +63,8 @@ class DirectLauncher:
         descriptors = [one.fileno() for one in listeners.values()]
         descriptors += [calls.fileno()] if calls is not None else []
         descriptors.append(errors_end)
-        confinement = Confinement(setup.layers, setup.limits, self._read_only, scratch)
+        read_only = (*self._read_only, *(mount.source for mount in setup.mounts))
+        confinement = Confinement(setup.layers, setup.limits, read_only, scratch)
         order = {
             "confinement": confinement.to_json(),
             "config": dict(config),
@@ -73,7 +74,7 @@ class DirectLauncher:
         }
         argv = [sys.executable, "-I", "-B", "-c", _BOOT, json.dumps(order), module_path()]
         if setup.tier == "seatbelt":
-            argv = seatbelt.command(argv, self._read_only, scratch)
+            argv = seatbelt.command(argv, read_only, scratch)
         try:
             process = subprocess.Popen(
                 argv,

@@ -25,6 +25,7 @@ from .isolation import cgroups
 from .isolation.confinement import Confinement, default_read_only, resolve
 from .isolation.probe import choose_tier
 from .limits import Limits
+from .mounts import Mount
 from .polling import is_ready
 from .scratch import remove
 
@@ -44,7 +45,10 @@ class Setup:
     layers: frozenset[str]
     limits: Limits
     files: tuple[str, ...] = ()
-    """Directories and files that the kernel may read, and that a session does not have."""
+    """Directories and files that the kernel of a notebook may read."""
+
+    mounts: tuple[Mount, ...] = ()
+    """Files that a session was given. No kernel waits in the pool for a setup with such."""
 
     @classmethod
     def choose(cls, isolation: str | frozenset[str], limits: Limits) -> Setup:
@@ -219,7 +223,7 @@ class Zygote:
     @property
     def alive(self) -> bool:
         """Whether it can still fork."""
-        return self._process.poll() is None
+        return self._process.poll() is None and self._control.fileno() >= 0  # closed when it has hung up
 
     def wait_ready(self) -> None:
         """Return when everything is imported. Raises `KernelStartError` with what the process printed."""
@@ -292,7 +296,7 @@ class Zygote:
     def _confinement(self, setup: Setup, number: int) -> Confinement:
         uid = self._uids[(os.getpid() * 4096 + number) % len(self._uids)] if os.geteuid() == 0 else None
         read_only = resolve((*self._read_only, *setup.files)) if setup.files else self._read_only
-        return Confinement(setup.layers, setup.limits, read_only, "/box", uid)
+        return Confinement(setup.layers, setup.limits, read_only, "/box", uid, setup.mounts)
 
     def _listen(self) -> None:
         reader = frames.Reader(_MAX_NEWS)

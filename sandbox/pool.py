@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections import deque
+from dataclasses import replace
 from types import TracebackType
 
 from .channels import Channels
@@ -16,6 +17,7 @@ from .direct import DirectLauncher
 from .errors import KernelStartError, ProtocolViolation, SandboxError
 from .launch import KernelProcess, Setup, Zygote
 from .limits import Limits
+from .mounts import Mount, refuse_devices
 from .polling import is_ready
 from .zmtp import HungUp
 
@@ -30,11 +32,20 @@ MESSAGE_BYTES = 4 << 20
 class WarmKernel:
     """A kernel that has said hello and has run nothing."""
 
-    def __init__(self, process: KernelProcess, channels: Channels, calls: socket.socket, limits: Limits) -> None:
+    def __init__(
+        self,
+        process: KernelProcess,
+        channels: Channels,
+        calls: socket.socket,
+        limits: Limits,
+        *,
+        has_private_root: bool = False,
+    ) -> None:
         self.process = process
         self.channels = channels
         self.calls = calls
         self.limits = limits
+        self.has_private_root = has_private_root
 
     def close(self) -> None:
         """Throw it away."""
@@ -70,9 +81,18 @@ class Pool:
     ) -> None:
         self.close()
 
-    def take(self, isolation: str | frozenset[str] = "auto", limits: Limits | None = None) -> WarmKernel:
-        """A kernel that nobody has used: one that waits, or a new one."""
+    def take(
+        self,
+        isolation: str | frozenset[str] = "auto",
+        limits: Limits | None = None,
+        mounts: tuple[Mount, ...] = (),
+    ) -> WarmKernel:
+        """A kernel that nobody has used: one that waits, or a new one. One with files is always new."""
         setup = Setup.choose(isolation, limits or Limits())
+        if mounts:
+            if "namespaces" not in setup.layers:
+                refuse_devices(mounts)
+            return self._start_one(replace(setup, mounts=mounts))
         return self._take(setup) or self._start_one(setup)
 
     def take_waiting(self, isolation: str | frozenset[str] = "auto", limits: Limits | None = None) -> WarmKernel | None:
@@ -153,7 +173,8 @@ class Pool:
                     max_message_bytes=room,
                     max_decoded_bytes=4 * room,  # a character of a wide text takes four bytes
                 )
-                kernel = WarmKernel(process, channels, ours["calls"], setup.limits)
+                private = "namespaces" in setup.layers
+                kernel = WarmKernel(process, channels, ours["calls"], setup.limits, has_private_root=private)
                 _await_hello(kernel)
             except (KernelStartError, ProtocolViolation, HungUp) as error:
                 raise _did_not_start(process, error) from None

@@ -90,6 +90,7 @@ class Session:
         self._end_is_known = False
         self._protected = list(protected)
         self._parcel = data.pack(inputs or {}, by=by)
+        self._mounts = self._parcel.mounts
         if _kernel is not None:
             self._link = self._linked(_kernel)
             return
@@ -225,6 +226,8 @@ class Session:
         self._protected = [*{*self._protected, *protected}]
         names = [name for name in inputs if name in self._protected]
         parcel = data.pack(inputs, by="descriptor" if self._link.carrier is not None else "buffer")
+        if not set(parcel.mounts) <= set(self._mounts):
+            raise InputError("files and folders can only be given to a session when it is opened")
         with self._one_at_a_time:
             self._ensure_alive()
             exchange = self._begin_inputs(parcel, {"protected": names})
@@ -258,14 +261,18 @@ class Session:
 
     def _connect(self, isolation: str | frozenset[str], pool: Pool | None, kernel_name: str | None) -> Link:
         if kernel_name is not None:
+            if self._mounts:
+                raise InputError(f"files cannot be given to the Jupyter kernel {kernel_name!r}; give their text")
             from .remote import RemoteKernel  # jupyter_client takes a third of a second to import
 
             return RemoteKernel.start(kernel_name, self._calls, self.limits, self._policy)
-        return self._linked((pool or default_pool()).take(isolation, self.limits))
+        given = {"mounts": self._mounts} if self._mounts else {}
+        return self._linked((pool or default_pool()).take(isolation, self.limits, **given))
 
     def _linked(self, kernel: WarmKernel) -> Link:
         link = Link(kernel.process, kernel.channels, self._calls, self.limits)
         link.carrier = CallSocket(kernel.calls, self._calls, self.limits, link.poke)
+        self._has_private_root = kernel.has_private_root
         return link
 
     def _load(self) -> None:
@@ -295,7 +302,7 @@ class Session:
         carrier = self._link.carrier
         count = len(parcel.large) if carrier is not None else 0
         self._link.kernel.hold(sum(one.size for one in parcel.large))
-        order = {"op": "load", "inputs": parcel.inputs, "descriptors": count, **more}
+        order = {"op": "load", "inputs": parcel.inputs, "descriptors": count, "files": self._files(parcel), **more}
         buffers: list[bytes] = []
         if carrier is None:
             buffers = [one.read() for one in parcel.large]
@@ -305,6 +312,13 @@ class Session:
         exchange = Exchange(self._link, seconds=_LOAD_SECONDS)
         exchange.ask(order, buffers)
         return exchange
+
+    def _files(self, parcel: data.Parcel) -> list[list[Any]]:
+        """Describe the files of a parcel for the kernel, by their numbers."""
+        return [
+            [mount.target if self._has_private_root else mount.source, file.name, file.size, file.is_folder]
+            for file, mount in zip(parcel.files, parcel.mounts, strict=True)
+        ]
 
     @staticmethod
     def _end_inputs(answer: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ from .isolation.confinement import Confinement, confine, prepare, separate
 from .limits import Limits
 
 PRIVATE_SCRATCH = "/box"
-_MAX_ORDER = 1 << 20
+_MAX_ORDER = 16 << 20  # it names the files of a session, which may be thousands
 _WATCH_SECONDS = 0.1
 _SWEEP_SECONDS = 5.0
 _WARMUPS = 10  # after eight calls the interpreter has specialised a function

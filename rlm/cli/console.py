@@ -13,10 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
+import sandbox
+
 from ..text import clean as clean
 from ..text import count as count
 from ..text import one_line as one_line
 from ..text import shorten
+from ..units import size_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -277,6 +280,8 @@ def _input_text(value: Any) -> str:
     if isinstance(value, str):
         short = len(value) <= 40
         return one_line(json.dumps(value, ensure_ascii=False), 44) if short else count(len(value), "character")
+    if isinstance(value, sandbox.File):
+        return f"{one_line(value.name, 60)}, {'folder' if value.is_folder else size_text(value.size)}"
     if isinstance(value, list | tuple | set | dict):
         return count(len(value), "item")
     return one_line(str(value), 40)

@@ -30,6 +30,7 @@ from .extraction import extract_outputs
 from .hints.grounding import Grounding
 from .hints.rules import CellFacts, hints_for
 from .host_calls import CallLog, current_call
+from .input_files import hashed_files
 from .llm import OutOfTime, RunModels
 from .opening import first_cell
 from .output_checks import output_check
@@ -108,7 +109,7 @@ class RunLoop:
             self.emit(event_data.run_started(self.id, self.config, self.ledger, self.inputs, self.past, **self.origin))
         try:
             with run_scope():
-                async with self.session:
+                async with self.session, hashed_files(self.inputs, self.past, self.emit):
                     result = await self._iterate_until_done()
         except asyncio.CancelledError:
             self.emit(events.RunInterrupted(self.id))

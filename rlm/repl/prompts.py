@@ -17,6 +17,8 @@ from typing import Any
 
 import sandbox
 
+from ..mounts import has_files
+from ..mounts.describe import describe_files, kind_of
 from ..shapes import describe
 from ..signatures import Signature
 
@@ -58,6 +60,8 @@ def shown_whole(value: Any) -> bool:
     """Return whether the description of an input has all of it, so that a model can answer without reading it."""
     if isinstance(value, str):
         return len(value) <= PREVIEW_CHARS
+    if has_files(value):
+        return False
     shown = _short(value)
     return len(shown) <= PREVIEW_CHARS and "..." not in shown
 
@@ -124,6 +128,8 @@ def _describe_input(name: str, value: Any, description: str | None, most: int, w
     kind, about = type(value).__name__, f", {description}" if description else ""
     if hasattr(builtins, name):
         about += f", and not Python's own `{name}`, which is hidden by it"
+    if has_files(value):
+        return f"- {name} ({kind_of(value)}){about}: {describe_files(name, value, most=most, width=width)}"
     size = ""
     if isinstance(value, str):
         size = f", {len(value):,} characters"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..budgets import Usage
+from ..mounts.hashing import FileRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,9 @@ class RecordedRun:
 
     answered: Mapping[str, int] = field(default_factory=dict)
     """How often each model has answered in a run with plans, its plans and the runs before it included."""
+
+    files: Mapping[str, FileRecord] = field(default_factory=dict)
+    """What the files among its inputs were, by place."""
 
     map_answers: Mapping[str, Mapping[int, Any]] = field(default_factory=dict)
     """The answers of maps that have not ended, by digest and index."""

@@ -11,6 +11,8 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 
+import sandbox
+
 from ..json_values import jsonable
 
 _MOMENTS = (datetime.date, datetime.datetime, datetime.time, datetime.timedelta)
@@ -21,7 +23,8 @@ _COLLECTIONS = (tuple, set, frozenset)
 def keeps_types(kind: Any) -> bool:
     """Return whether a type has dates, sets, tuples and the like in it, or a dict whose keys are not texts."""
     origin, inner = get_origin(kind), get_args(kind)
-    if any(isinstance(part, type) and issubclass(part, (*_KEPT, *_COLLECTIONS)) for part in (kind, origin)):
+    kept = (*_KEPT, *_COLLECTIONS, sandbox.File)
+    if any(isinstance(part, type) and issubclass(part, kept) for part in (kind, origin)):
         return True
     if isinstance(origin, type) and issubclass(origin, Mapping) and inner and inner[0] is not str:
         return True
@@ -45,7 +48,7 @@ def _plain(value: Any) -> Any:
     if kind in (datetime.datetime, datetime.time) and value.tzinfo is not None:
         offset = value.utcoffset()
         return value if offset is None else value.replace(tzinfo=datetime.timezone(offset))
-    if kind in _KEPT:
+    if kind in _KEPT or isinstance(value, sandbox.File):
         return value
     if isinstance(value, list):
         return [_plain(item) for item in value]

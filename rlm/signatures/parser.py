@@ -17,6 +17,7 @@ from enum import Enum
 from typing import Any, Literal, NoReturn, Optional, Union
 
 from ..errors import RlmError
+from ..mounts import File, Folder
 from .cited import Cited
 
 _MAX_CHARS = 20_000
@@ -35,6 +36,10 @@ _PLAIN: dict[str, Any] = {
     "Any": Any,
     "list": list[Any],
     "dict": dict[str, Any],
+    "File": File,
+    "Folder": Folder,
+    "rlm.File": File,
+    "rlm.Folder": Folder,
 }
 # The number of parameters; None is any number.
 _GENERIC: dict[str, tuple[Any, int | None]] = {

@@ -17,6 +17,7 @@ import pydantic
 from pydantic import BaseModel, TypeAdapter
 
 from ..json_values import jsonable, pointer, preview_typed
+from ..mounts import has_files
 from .cited import Cited, is_cited
 from .code_values import code_value, keeps_types
 from .fields import Field, UntitledSchema, allow_shadowing, check_name, make_adapter, make_model
@@ -233,7 +234,7 @@ class Signature:
         problems: list[Problem] = []
         for name, value in self.check_inputs(values).items():
             try:
-                convert = code_value if name in self._typed_inputs else jsonable
+                convert = code_value if name in self._typed_inputs or has_files(value) else jsonable
                 inputs[name] = value if isinstance(value, bytes) else convert(value)
             except (ValueError, TypeError, RecursionError):
                 problems.append(

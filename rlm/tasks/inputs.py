@@ -13,10 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_origin
 
+import sandbox
+
+from ..mounts import File, Folder, holds_files
 from ..signatures import Field, InvalidInputs, Signature
 from ..units import size_text
 from .errors import TaskProblem, near_name, suggestion
-from .schema import SOURCES, FileInput, GlobInput, InputEntry, JsonInput, McpInput, StdinInput, ValueInput
+from .schema import SOURCES, FileInput, FolderInput, GlobInput, InputEntry, JsonInput, McpInput, StdinInput, ValueInput
 from .yaml_document import Document
 
 if TYPE_CHECKING:
@@ -101,9 +104,13 @@ class InputReader:
         match entry:
             case FileInput():
                 path = self.folder / expand_home(entry.file)
+                if self._wants_files(name):
+                    return mounted(path)
                 return self._from_stdin(name) if is_standard_input(path) else read_text(path, entry.encoding)
             case GlobInput():
                 return self._texts(name, entry)
+            case FolderInput():
+                return self._mounted_folder(name, self.folder / expand_home(entry.folder))
             case StdinInput():
                 return self._from_stdin(name)
             case JsonInput():
@@ -139,10 +146,25 @@ class InputReader:
         wanted = self._fields.get(name)
         wants_dict = wanted is not None and dict in (wanted.type, get_origin(wanted.type))
         names = [path.relative_to(self.folder) if path.is_relative_to(self.folder) else path for path in paths]
-        texts = {key.as_posix(): read_text(path, entry.encoding) for key, path in zip(names, paths, strict=True)}
+        wants_files = self._wants_files(name)
+        texts = {
+            key.as_posix(): mounted(path) if wants_files else read_text(path, entry.encoding)
+            for key, path in zip(names, paths, strict=True)
+        }
         return texts if entry.into == "dict" or (entry.into is None and wants_dict) else list(texts.values())
 
+    def _wants_files(self, name: str) -> bool:
+        return name in self._fields and holds_files(self._fields[name].type)
+
+    def _mounted_folder(self, name: str, path: Path) -> Folder:
+        if self.signature is not None and not self._wants_files(name):
+            raise UnreadableInput(f"the signature has no folder here; write `{name}: Folder` in it, or use `glob`")
+        return mounted_folder(path)
+
     def _from_option(self, name: str, text: str) -> Any:
+        if self._wants_files(name):
+            path = expand_home(text.removeprefix("@"))
+            return mounted_folder(path) if self._fields[name].type is Folder else mounted(path)
         if text.startswith("@@"):
             return self._fitting(name, text[1:])
         if text == "@-" or (text.startswith("@") and is_standard_input(Path(text[1:]))):
@@ -252,13 +274,29 @@ def read_text(path: Path, encoding: str = "utf-8") -> str:
     except ValueError as error:
         raise UnreadableInput(f"{path} cannot be read ({error})") from None
     if content.startswith(b"%PDF-"):
-        raise UnreadableInput(f"{path} is a PDF; extract its text first, as with `pdftotext`")
+        raise UnreadableInput(f"{path} is a PDF; have code read it: write the type `File` for this input")
     try:
         return io.TextIOWrapper(io.BytesIO(content), encoding=encoding).read()
     except LookupError:
         raise UnreadableInput(f"there is no encoding {encoding!r}; try utf-8 or latin-1") from None
     except UnicodeError as error:
         raise UnreadableInput(f"{path} {_not_text(content, encoding, error)}") from None
+
+
+def mounted(path: Path) -> File:
+    """Return a file that code reads in place."""
+    try:
+        return File(path)
+    except sandbox.InputError as error:
+        raise UnreadableInput(str(error)) from None
+
+
+def mounted_folder(path: Path) -> Folder:
+    """Return a folder whose files code reads in place."""
+    try:
+        return Folder(path)
+    except sandbox.InputError as error:
+        raise UnreadableInput(str(error)) from None
 
 
 def read_json(path: Path) -> Any:

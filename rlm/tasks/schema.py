@@ -181,14 +181,14 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,60}")
 
 
 class FileInput(Section):
-    """The text of a file."""
+    """The text of a file; or the file itself, where the signature has an input of type `File`."""
 
     file: str = Field(description="The file; a relative path is relative to the task file.", examples=["report.txt"])
     encoding: str = Field("utf-8", description="The encoding of its text.")
 
 
 class GlobInput(Section):
-    """The texts of several files."""
+    """The texts of several files; or the files themselves, where the signature has an input of type `list[File]`."""
 
     glob: str = Field(
         description="A pattern for the files, which are read in the order of their names.", examples=["chapters/*.txt"]
@@ -197,6 +197,12 @@ class GlobInput(Section):
         None, alias="as", description="A list of texts or a dict by name. Default: what the signature asks for."
     )
     encoding: str = Field("utf-8", description="The encoding of their texts.")
+
+
+class FolderInput(Section):
+    """A folder, where the signature has an input of type `Folder`. Code reads its files in place."""
+
+    folder: str = Field(description="The folder; a relative path is relative to the task file.", examples=["filings"])
 
 
 class StdinInput(Section):
@@ -224,7 +230,7 @@ class McpInput(Section):
     uri: str = Field(description="The address of the resource at that server.", examples=["note://today"])
 
 
-SOURCES = ("file", "glob", "stdin", "json", "value", "mcp")
+SOURCES = ("file", "glob", "folder", "stdin", "json", "value", "mcp")
 """A mapping with one of these keys names the source of an input; any other mapping is the input itself."""
 
 
@@ -240,6 +246,7 @@ def _input_kind(value: Any) -> str:
 InputEntry = Annotated[
     Annotated[FileInput, Tag("<file>")]
     | Annotated[GlobInput, Tag("<glob>")]
+    | Annotated[FolderInput, Tag("<folder>")]
     | Annotated[StdinInput, Tag("<stdin>")]
     | Annotated[JsonInput, Tag("<json>")]
     | Annotated[ValueInput, Tag("<value>")]
@@ -471,7 +478,8 @@ class TaskFile(Section):
     instructions: str | None = Field(None, description="The instructions for the model.")
     inputs: dict[str, InputEntry] = Field(
         default_factory=dict,
-        description="A value for each input, or its source: file, glob, stdin, json, or a resource of an MCP server.",
+        description="A value for each input, or its source: file, glob, folder, stdin, json, or a resource of an MCP "
+        "server.",
     )
     models: Annotated[
         Annotated[str, Tag("<text>")] | Annotated[ModelsFile, Tag("<mapping>")], Discriminator(_text_or_mapping)

@@ -20,6 +20,7 @@ from ..events import (
     EscalationAnswered,
     Event,
     ExtractionAttempted,
+    FilesHashed,
     HistoryAppended,
     ItemsAnswered,
     IterationStarted,
@@ -137,6 +138,7 @@ class Spans:
                 | BudgetUsed()
                 | ConversationCompacted()
                 | ReplayDiffered()
+                | FilesHashed()
                 | TiersUsed()
                 | PlansCompared()
                 | PlanSelected()

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import sandbox
+
 from ..errors import RlmError
+from ..mounts import File, Folder, has_files
 from ..redaction import MARK, Redactor
 
 SHORT = 256
@@ -111,6 +114,8 @@ def restore_input(name: str, stored: Mapping[str, Any], fetch: FetchBlob) -> Any
     match stored["kind"]:
         case "json":
             return json.loads(value)
+        case "files":
+            return _with_files(name, json.loads(value))
         case "repr":
             raise InputNotRecorded(
                 f"input {name!r} ({stored['type']}) was not text, bytes or JSON, and is not in the trace"
@@ -122,6 +127,9 @@ def restore_input(name: str, stored: Mapping[str, Any], fetch: FetchBlob) -> Any
 def _encode_input(value: Any, redactor: Redactor, store: StoreBlob) -> dict[str, Any]:
     about: dict[str, Any] = {"type": type(value).__name__}
     value = _unwrap(value)
+    if has_files(value):
+        text = json.dumps(_without_files(value))
+        return {**about, "kind": "files", "value": encode_text(text, store), **_size(value)}
     if isinstance(value, str):
         clean = redactor.input(value)
         encoded = encode_text(clean, store)
@@ -131,13 +139,58 @@ def _encode_input(value: Any, redactor: Redactor, store: StoreBlob) -> dict[str,
         data = redactor.data(original)
         encoded = encode_bytes(data, store)
         return {**about, "kind": "bytes", "size": len(data), "value": encoded, **_note(data is not original)}
-    size = {"size": len(value)} if hasattr(value, "__len__") else {}
+    size = _size(value)
     try:
         text, kind = _to_json(value), "json"
     except (TypeError, ValueError, RecursionError):
         text, kind = _to_repr(value), "repr"
     clean = redactor.input(text)
     return {**about, "kind": kind, **size, "value": encode_text(clean, store), **_note(clean is not text)}
+
+
+def _size(value: Any) -> dict[str, int]:
+    if isinstance(value, sandbox.File):
+        return {"size": value.size}
+    return {"size": len(value)} if hasattr(value, "__len__") else {}
+
+
+_FILE = "$file"
+
+
+def _without_files(value: Any) -> Any:
+    """Return a value with a description in place of each file: where it was, and what was there."""
+    if isinstance(value, sandbox.File):
+        about = {"path": value.path, "folder": value.is_folder, "size": value.size, "modified_ns": value.modified_ns}
+        return {_FILE: about}
+    if isinstance(value, Mapping):
+        return {str(name): _without_files(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_files(inner) for inner in value]
+    return json.loads(_dumps(value))
+
+
+def recorded_files(value: Any, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the descriptions of the files in a stored value, with their places."""
+    if isinstance(value, dict) and value.keys() == {_FILE}:
+        if not value[_FILE]["folder"]:  # of a folder, only its hash says anything
+            yield place, value[_FILE]
+    elif isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from recorded_files(inner, f"{place}/{key}")
+
+
+def _with_files(name: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_files(name, inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {_FILE}:
+        about = value[_FILE]
+        try:
+            return (Folder if about["folder"] else File)(about["path"])
+        except sandbox.InputError as error:
+            raise InputNotRecorded(f"input {name!r}: {error}; a trace has the names of files, not the files") from None
+    return {key: _with_files(name, inner) for key, inner in value.items()}
 
 
 def _note(redacted: bool) -> dict[str, Any]:

@@ -7,7 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..budgets import Usage
+from ..mounts.hashing import FileRecord
 from ..repl.replay import RecordedCall, RecordedIteration, RecordedRun
+from .encoding import recorded_files
 from .runs import UnknownRun, load
 
 if TYPE_CHECKING:
@@ -31,7 +33,20 @@ def recorded_run(run: RunRecord, iterations: int | None = None) -> RecordedRun:
         if not iteration.finished:
             break
     replies = _reply_counts(run) if run.beginning.get("loop_id") else {}
-    return RecordedRun(run.id, tuple(replayable), usage(run), replies, _map_answers(run))
+    return RecordedRun(run.id, tuple(replayable), usage(run), replies, _files(run), _map_answers(run))
+
+
+def _files(run: RunRecord) -> dict[str, FileRecord]:
+    """Return what the files of a run were: with their hashes, if it came to that."""
+    for event in run.events(kinds=["files_hashed"]):
+        return {place: FileRecord.from_dict(values) for place, values in run.resolve(event.data["files"]).items()}
+    stored = run.beginning.get("inputs") or {}
+    texts = {name: run.resolve(one["value"]) for name, one in stored.items() if one.get("kind") == "files"}
+    return {
+        place: FileRecord.from_dict(values)
+        for name, text in texts.items()
+        for place, values in recorded_files(json.loads(text), name)
+    }
 
 
 def _map_answers(run: RunRecord) -> dict[str, dict[int, Any]]:
@@ -49,7 +64,7 @@ def _first(run: RunRecord, whole: RecordedRun, iterations: int) -> RecordedRun:
     for event in run.events(kinds=["budget"]):
         if event.data.get("iterations") == iterations:
             used = _usage_of(event.data)
-    return RecordedRun(run.id, whole.iterations[:iterations], used)
+    return RecordedRun(run.id, whole.iterations[:iterations], used, files=whole.files)
 
 
 def usage(run: RunRecord) -> Usage:

@@ -23,6 +23,7 @@ from typing import Any
 
 from sandbox.isolation import landlock, namespaces, privileges, rlimits, seccomp
 from sandbox.limits import Limits
+from sandbox.mounts import INSIDE, Mount
 
 LAYERS = frozenset({"namespaces", "landlock", "seccomp", "rlimits", "user", "cgroup"})
 
@@ -50,6 +51,9 @@ class Confinement:
     uid: int | None = None
     """The user to become when we are root; nobody else's, neither another session's nor a real user's."""
 
+    mounts: tuple[Mount, ...] = ()
+    """What else the kernel may read, and cannot execute."""
+
     def __post_init__(self) -> None:
         unknown = self.layers - LAYERS
         if unknown:
@@ -67,6 +71,7 @@ class Confinement:
             "read_only": list(self.read_only),
             "scratch": self.scratch,
             "uid": self.uid,
+            "mounts": [mount.to_json() for mount in self.mounts],
         }
 
     @classmethod
@@ -78,6 +83,7 @@ class Confinement:
             read_only=tuple(values["read_only"]),
             scratch=values["scratch"],
             uid=values["uid"],
+            mounts=tuple(map(Mount.from_json, values["mounts"])),
         )
 
 
@@ -113,7 +119,7 @@ def confine(c: Confinement) -> None:
     if private:
         with _step("private root"):
             namespaces.enter_private_root(
-                c.read_only, file_bytes=c.limits.file_bytes, file_count=c.limits.file_count, owner=owner
+                c.read_only, c.mounts, file_bytes=c.limits.file_bytes, file_count=c.limits.file_count, owner=owner
             )
     else:
         with _step("scratch"):
@@ -121,7 +127,9 @@ def confine(c: Confinement) -> None:
     if "landlock" in c.layers:
         writable = namespaces.WRITABLE if private else (c.scratch,)
         with _step("landlock"):
-            ruleset = landlock.ruleset(c.read_only, writable, namespaces.DEVICES, flat=not private)
+            # In a private root all of them are below one directory.
+            mounts: Iterable[Mount | str] = c.mounts if not private else [INSIDE] if c.mounts else []
+            ruleset = landlock.ruleset(c.read_only, writable, namespaces.DEVICES, mounts, flat=not private)
 
     if "rlimits" in c.layers:
         # A user namespace counts for itself; of root's users, the session's own does.
@@ -214,9 +222,12 @@ def _drop_privileges(c: Confinement, *, become: int | None) -> None:
     if become is not None:
         privileges.become(become)
         # Landlock lists what may be opened and seccomp refuses to open by handle: only under both is it safe to keep
-        # the right to walk through closed directories, and only without a private root can it be needed.
-        held = {"landlock", "seccomp"} <= c.layers and "namespaces" not in c.layers
-        if held and privileges.unreachable((*c.read_only, c.scratch)):
+        # the right to read what other users may not. It is needed for directories on the way, where there is no private
+        # root, and for files that the session was given.
+        held = {"landlock", "seccomp"} <= c.layers
+        private = "namespaces" in c.layers
+        given = [mount.target if private else mount.source for mount in c.mounts]
+        if held and privileges.unreachable(given if private else (*c.read_only, *given, c.scratch)):
             keep = frozenset({privileges.CAP_DAC_READ_SEARCH})
     privileges.drop_capabilities(keep)
     privileges.no_new_privileges()

@@ -24,6 +24,7 @@ import struct
 from collections.abc import Iterable
 
 from sandbox.isolation import libc, privileges
+from sandbox.mounts import Mount
 
 # The three calls have the same numbers on every architecture.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -71,10 +72,18 @@ def handled(version: int) -> tuple[int, int, int]:
     return files, network, scopes
 
 
-def ruleset(read_only: Iterable[str], read_write: Iterable[str], devices: Iterable[str], *, flat: bool = False) -> int:
+def ruleset(
+    read_only: Iterable[str],
+    read_write: Iterable[str],
+    devices: Iterable[str],
+    mounts: Iterable[Mount | str] = (),
+    *,
+    flat: bool = False,
+) -> int:
     """A descriptor of a ruleset. The paths are looked up now, with the rights the caller has now.
 
-    `flat`: in the writable paths files can be made and written, but not removed or renamed, and no directories made.
+    `mounts` can be read, and nothing in them executed. `flat`: in the writable paths files can be made and written, but
+    not removed or renamed, and no directories made.
     """
     version = abi()
     if version == 0:
@@ -91,6 +100,8 @@ def ruleset(read_only: Iterable[str], read_write: Iterable[str], devices: Iterab
         for paths, access in ((read_only, _READ), (read_write, _WRITE_FLAT if flat else _WRITE), (devices, _DEVICE)):
             for path in paths:
                 _allow(descriptor, path, access & files)
+        for mount in mounts:
+            _allow(descriptor, mount, (READ_FILE | READ_DIR) & files)
     except BaseException:
         os.close(descriptor)
         raise
@@ -111,15 +122,21 @@ def restrict(read_only: Iterable[str], read_write: Iterable[str], devices: Itera
     enforce(ruleset(read_only, read_write, devices))
 
 
-def _allow(descriptor: int, path: str, access: int) -> None:
+def _allow(descriptor: int, place: str | Mount, access: int) -> None:
+    path = place if isinstance(place, str) else place.source
     try:
         # A link grants nothing by itself: what it leads to is listed too if it may be read, and following it here
         # could grant a whole tree of which only a corner was meant.
         opened = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
-        return
+        if isinstance(place, str):
+            return
+        raise
     try:
-        mode = os.fstat(opened).st_mode
+        found = os.fstat(opened)
+        if isinstance(place, Mount):
+            place.check(found)
+        mode = found.st_mode
         if stat.S_ISLNK(mode):
             return
         if not stat.S_ISDIR(mode):

@@ -1,8 +1,8 @@
 """Namespaces: a kernel sees a machine with nothing on it but what it was given.
 
 Covers:
-- files: a private root holds read-only views of the listed paths, five devices and one scratch file system; no /proc,
-  no /sys, no home
+- files: a private root holds read-only views of the listed paths and of the files that the session was given, five
+  devices and one scratch file system; no /proc, no /sys, no home
 - how many bytes and how many files the scratch holds, /box, /tmp and /dev/shm together
 - processes: no other one can be seen, signalled or waited for, and all of them end with the first
 - the network: none, not even loopback; abstract unix sockets; System V and POSIX message queues; the host's name
@@ -21,10 +21,11 @@ import os
 import platform
 import stat
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sandbox.isolation import libc, privileges
+from sandbox.mounts import Mount
 
 SCRATCH = "/box"
 # Scratch directories are views of one file system, so that its size and its inodes limit them together.
@@ -90,21 +91,26 @@ def fork_first(own: int) -> int:
     return pid
 
 
-def enter_private_root(read_only: Iterable[str], *, file_bytes: int, file_count: int, owner: int) -> None:
+def enter_private_root(
+    read_only: Iterable[str], mounts: Sequence[Mount] = (), *, file_bytes: int, file_count: int, owner: int
+) -> None:
     """Make the private root and go there, into the scratch directory. The old root cannot be reached any more."""
     mask = os.umask(0)
     try:
         _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
         # The sources are opened before the stage hides what is under it; /proc/self/fd still leads to them.
         sources = _open_sources((*read_only, *DEVICES))
+        hidden = {mount: _open_mount(mount) for mount in mounts if mount.source.startswith(f"{_STAGE}/")}
         try:
             _mount("tmpfs", _STAGE, "tmpfs", _MS_NOSUID | _MS_NODEV, "size=1m,mode=755")
             # The scratch first: an interpreter that lives in the host's /tmp is shown inside ours.
             _make_scratch(file_bytes, file_count, owner)
             for path, descriptor in sources.items():
                 _show(path, descriptor)
+            for mount in mounts:
+                _show_mount(mount, hidden.get(mount))
         finally:
-            for descriptor in sources.values():
+            for descriptor in (*sources.values(), *hidden.values()):
                 os.close(descriptor)
         Path(_STAGE, "dev/shm").symlink_to("/tmp")
         _pivot()
@@ -124,6 +130,36 @@ def _open_sources(paths: Iterable[str]) -> dict[str, int]:
         except OSError as error:
             raise OSError(error.errno, f"private root: open {path}: {error.strerror}") from error
     return opened
+
+
+def _open_mount(mount: Mount) -> int:
+    """Open what the session was given, without reading it, and make sure that it is that."""
+    try:
+        descriptor = os.open(mount.source, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise OSError(error.errno, f"private root: open {mount.source}: {error.strerror}") from error
+    try:
+        mount.check(os.fstat(descriptor))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _show_mount(mount: Mount, opened: int | None) -> None:
+    """Put a view of what the session was given into the stage: not what is mounted inside of it, and to read only."""
+    source, target = _open_mount(mount) if opened is None else opened, _STAGE + mount.target
+    try:
+        os.makedirs(os.path.dirname(target), mode=0o755, exist_ok=True)
+        if mount.is_folder:
+            os.makedirs(target, mode=0o755, exist_ok=True)
+        else:
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o444))
+        _mount(f"/proc/self/fd/{source}", target, None, _MS_BIND, what=mount.source)
+    finally:
+        if opened is None:
+            os.close(source)
+    _set_attributes(target, _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV | _ATTR_NOEXEC, recursive=False)
 
 
 def _show(path: str, source: int) -> None:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import base64
+import io
 import marshal
 import mmap
 import os
 import pickle
 import types
+from collections.abc import Sequence
 from typing import Any
 
 from .views import TextView
 
 
-def bind(inputs: list[dict[str, Any]], descriptors: list[int], buffers: list[bytes]) -> dict[str, Any]:
-    """The values of the inputs by name. Each takes its bytes from a descriptor, a buffer, or its own description."""
+def bind(
+    inputs: list[dict[str, Any]], descriptors: list[int], buffers: list[bytes], files: Sequence[Sequence[Any]] = ()
+) -> dict[str, Any]:
+    """The values of the inputs by name. Each takes its bytes from a descriptor, a buffer, or its own description.
+
+    `files` are those in the inputs, by number: path, name, size, and whether it is a folder.
+    """
     values: dict[str, Any] = {}
+    opened = _files(files)
     for one in inputs:
         kind = one["kind"]
         if kind == "json":
@@ -29,7 +37,7 @@ def bind(inputs: list[dict[str, Any]], descriptors: list[int], buffers: list[byt
         else:
             data = _mapped(descriptors[one["descriptor"]]) if "descriptor" in one else bytes(buffers[one["buffer"]])
         values[one["name"]] = (
-            TextView(data, ascii_only=bool(one.get("ascii"))) if kind == "view" else _value(kind, data)
+            TextView(data, ascii_only=bool(one.get("ascii"))) if kind == "view" else _value(kind, data, opened)
         )
     return values
 
@@ -52,9 +60,30 @@ def helpers(given: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _value(kind: str, data: bytes | mmap.mmap) -> Any:
+def _files(described: Sequence[Sequence[Any]]) -> list[Any]:
+    if not described:
+        return []
+    from .files import File, Folder
+
+    return [(Folder if is_folder else File)(path, name, size) for path, name, size, is_folder in described]
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads what the host wrote of plain values, in which a file is a number."""
+
+    def __init__(self, data: bytes | mmap.mmap, files: list[Any]) -> None:
+        super().__init__(io.BytesIO(data))
+        self._files = files
+
+    def persistent_load(self, number: Any) -> Any:
+        """Return the file of a number."""
+        return self._files[number]
+
+
+def _value(kind: str, data: bytes | mmap.mmap, files: list[Any]) -> Any:
     if kind == "pickle":
-        value: Any = pickle.loads(data)  # written by the host, of plain values only
+        # Written by the host, of plain values only.
+        value: Any = _Unpickler(data, files).load() if files else pickle.loads(data)
     elif kind == "bytes":
         value = bytes(data)
     else:

@@ -197,7 +197,7 @@ class Kernel:
         execution.apply_policy()
         count = data.get("descriptors", 0)
         descriptors = self._calls.take_descriptors(count) if count and self._calls is not None else []
-        values = bind(data.get("inputs", []), descriptors, buffers)
+        values = bind(data.get("inputs", []), descriptors, buffers, data.get("files", []))
         execution.cells.namespace.update(values)
         self._inputs |= values.keys()
         # An input may be called `input` or `vars`; the policy lets code read such a name only if it is reserved.

@@ -237,9 +237,13 @@ class Box:
     op: str = "open"
     grace: float = 0.7
     """How long its kernel may take to stop a cell before it is ended: more where a test says that it does stop."""
+    files: dict[str, str] = field(default_factory=dict)
+    """Files and folders that the session is given, by name of the input."""
 
     def __post_init__(self) -> None:
         options = {name: getattr(self, name) for name in ("isolation", "limits", "functions", "inputs", "shared")}
+        if self.files:
+            options["files"] = self.files
         opened = self.host.ask(self.op, **options)
         self.number, self.pid, self.scratch = (opened[name] for name in ("number", "pid", "scratch"))
         self.closed = False

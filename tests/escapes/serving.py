@@ -25,6 +25,10 @@ sandbox.session._VARIABLES_SECONDS = 1.0
 sandbox.exchange.GRACE_SECONDS = 0.7
 
 
+def _given(files: dict[str, str]) -> dict[str, sandbox.File]:
+    return {name: (sandbox.Folder if os.path.isdir(path) else sandbox.File)(path) for name, path in files.items()}
+
+
 class Host:
     """Sessions by number, and what their cells asked the host to do."""
 
@@ -42,8 +46,9 @@ class Host:
         functions: list[str],
         inputs: dict[str, Any],
         shared: dict[str, str],
+        files: dict[str, str] | None = None,
     ) -> dict[str, Any]:
-        """Open a session. `shared` inputs are large texts that all sessions of this host share."""
+        """Open a session. `shared` inputs are large texts that all sessions of this host share; `files` are paths."""
         number = len(self._noted)
         noted = self._noted[number] = []
         for name, text in shared.items():
@@ -57,7 +62,7 @@ class Host:
             "pause": lambda seconds: time.sleep(min(seconds, 10)),
         }
         session = self._sessions[number] = sandbox.Session(
-            inputs={**inputs, **{name: self._shared[name] for name in shared}},
+            inputs={**inputs, **{name: self._shared[name] for name in shared}, **_given(files or {})},
             functions={name: offered[name] for name in functions},
             limits=sandbox.Limits(**limits),
             policy="off",

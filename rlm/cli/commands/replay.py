@@ -47,6 +47,8 @@ def _text(run_id: str, replayed: Replay) -> str:
     from ..console import clean, count
 
     lines = [f"Run {run_id} again: {count(replayed.iterations, 'iteration')}, no model was asked."]
+    if replayed.file_differences:
+        lines += ["", "These inputs are not what they were:", *(f"  {one}" for one in replayed.file_differences)]
     for difference in replayed.differences:
         lines += ["", f"Iteration {difference.iteration} has another output:"]
         lines += _diff(difference.recorded, difference.now)
@@ -79,6 +81,7 @@ def _to_dict(run_id: str, replayed: Replay) -> dict[str, Any]:
         "iterations": replayed.iterations,
         "unfinished": replayed.unfinished,
         "differences": [dataclasses.asdict(difference) for difference in replayed.differences],
+        "file_differences": list(replayed.file_differences),
         "recorded": {"ending": replayed.recorded_ending, "outputs": replayed.recorded_outputs},
         "now": replayed.result.to_dict(),
     }

@@ -10,6 +10,7 @@ from ...events import (
     EscalationAnswered,
     Event,
     ExtractionAttempted,
+    FilesHashed,
     HistoryAppended,
     ItemsAnswered,
     MapStarted,
@@ -107,6 +108,8 @@ class LineView(View):
             case ItemsAnswered() if event.done == event.total or event.done * 5 // event.total > state.fifths:
                 state.fifths = event.done * 5 // event.total
                 return f"items {event.done:,} of {event.total:,}"
+            case FilesHashed() if event.different:
+                return f"files are not those of the recorded run: {one_line('; '.join(event.different), 300)}"
             case TriggerFired():
                 return f"{state.reason}: extracting"
             case ExtractionAttempted():

@@ -21,6 +21,7 @@ from ...events import (
     EscalationAnswered,
     Event,
     ExtractionAttempted,
+    FilesHashed,
     HistoryAppended,
     ItemsAnswered,
     IterationStarted,
@@ -253,6 +254,7 @@ class RunState:
                 | VariablesChanged()
                 | ConversationCompacted()
                 | ReplayDiffered()
+                | FilesHashed()
                 | TiersUsed()
                 | RunInterrupted()
                 | PlanSelected()

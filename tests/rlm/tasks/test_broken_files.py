@@ -57,7 +57,7 @@ def test_a_word_of_yaml_1_1_for_a_bool_gets_the_right_words(tmp_path: Any, word:
 def test_a_pdf_is_named_although_its_bytes_are_utf8(tmp_path: Any) -> None:
     (tmp_path / "a.pdf").write_bytes(b"%PDF-1.4\n\0\1")
     text = f"signature: 'doc: str -> n: int'\ninputs: {{doc: {{file: a.pdf}}}}\n{MODEL}"
-    assert "a.pdf is a PDF; extract its text first" in problems(tmp_path, text)[0]
+    assert "a.pdf is a PDF; have code read it" in problems(tmp_path, text)[0]
 
 
 def test_all_bad_checks_are_reported(tmp_path: Any) -> None:
@@ -70,7 +70,7 @@ def test_all_bad_checks_are_reported(tmp_path: Any) -> None:
 def test_a_source_that_there_is_not_is_a_warning_where_any_value_is_taken(tmp_path: Any, key: str) -> None:
     (tmp_path / "task.yaml").write_text(f"signature: 'doc -> n: int'\ninputs: {{doc: {{{key}: a}}}}\n{MODEL}")
     (warning,) = load(tmp_path / "task.yaml").warnings
-    known = "sources are file, glob, stdin, json, value, mcp."
+    known = "sources are file, glob, folder, stdin, json, value, mcp."
     assert f"inputs.doc is a mapping with the key '{key}'; {known}" in str(warning)
 
 
@@ -142,7 +142,7 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
     "input type": (TASK.replace('"doc', '"doc: int'), ['3:15: inputs.doc: expected int, got "hi" (a string)']),
     "input 2src": (
         TASK.replace("hi", '{file: doc.txt, glob: "*"}'),
-        ["3:31: inputs.doc has two sources; keep one of file, glob, stdin, json, value, mcp"],
+        ["3:31: inputs.doc has two sources; keep one of file, glob, folder, stdin, json, value, mcp"],
     ),
     "input list": (
         TASK.replace("{doc: hi}", "[a]"),

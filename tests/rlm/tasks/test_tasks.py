@@ -441,7 +441,9 @@ def test_a_file_in_another_encoding_is_read_when_it_says_so(write: Any) -> None:
 
 def test_an_input_has_one_source(write: Any) -> None:
     (problem,) = problems(write(GOOD.replace("some text", "{file: a.txt, glob: '*.txt'}")))
-    assert problem == "task.yaml:2:29: inputs.doc has two sources; keep one of file, glob, stdin, json, value, mcp"
+    assert (
+        problem == "task.yaml:2:29: inputs.doc has two sources; keep one of file, glob, folder, stdin, json, value, mcp"
+    )
 
 
 @pytest.mark.parametrize(
@@ -683,7 +685,7 @@ def test_the_schema_for_editors_knows_adapters() -> None:
     ("entry", "said"),
     [
         ("{globb: '*.txt'}", "task.yaml:2:16: inputs.doc.globb is not a source of an input; did you mean glob?"),
-        ("{url: 'http://x'}", "inputs.doc.url is not a source of an input; known are file, glob, stdin, json"),
+        ("{url: 'http://x'}", "inputs.doc.url is not a source of an input; known are file, glob, folder, stdin, json"),
         ("{csv: a.csv, encoding: utf-8}", "inputs.doc.csv is not a source of an input; known are file"),
         ("{a: 1, b: 2}", "inputs.doc: expected str, got "),
     ],
@@ -709,7 +711,7 @@ def test_a_misspelt_source_that_fits_the_signature_is_a_warning(write: Any) -> N
         (lambda path: os.mkfifo(path), "is not a regular file; pipe it in with `stdin: true` or -i NAME=@-"),
         (lambda path: path.symlink_to("/dev/zero"), "is not a regular file"),
         (lambda path: path.mkdir(), "is a directory; several files are read with `glob: "),
-        (lambda path: path.write_bytes(b"%PDF-1.7\n\xff\xfe"), "is a PDF; extract its text first, as with `pdftotext`"),
+        (lambda path: path.write_bytes(b"%PDF-1.7\n\xff\xfe"), "is a PDF; have code read it"),
         (lambda path: path.write_bytes(b"\xff\0\0\0"), "is not text in utf-8: it has zero bytes"),
     ],
     ids=["fifo", "device", "directory", "pdf", "binary"],
