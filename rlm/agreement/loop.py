@@ -139,7 +139,7 @@ class AgreementLoop:
             return before.result
         past = before.past if before is not None else None
         used = past.usage if past is not None else Usage()
-        ledger = self.ledger.child(_with_usage(share, used), used)
+        ledger = self.ledger.child(share.plus(used), used)
         config = self._config(number, guidance)
         result: ExecutionResult[Any] = await self.make(
             config, self.inputs, ledger=ledger, past=past, parent=self.id
@@ -341,17 +341,6 @@ def _at_temperature(call: Callable[..., Any], temperature: float) -> Callable[..
         return await call(conversation, {**settings, "temperature": temperature}, adapter)
 
     return asked
-
-
-def _with_usage(share: FallbackTrigger, used: Usage) -> FallbackTrigger:
-    """Return the limits of a resumed run: its share, in addition to what it used before."""
-    return replace(
-        share,
-        max_llm_calls=share.max_llm_calls + used.llm_calls,
-        max_duration=share.max_duration + used.seconds,
-        max_tokens=None if share.max_tokens is None else share.max_tokens + used.tokens,
-        max_cost_usd=None if share.max_cost_usd is None else share.max_cost_usd + (used.cost_usd or 0.0),
-    )
 
 
 def _is_large(value: Any) -> bool:

@@ -6,9 +6,12 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..text import count
+
+if TYPE_CHECKING:
+    from .ledger import Usage
 
 
 class FallbackReason:
@@ -210,6 +213,16 @@ class FallbackTrigger:
         if self.max_cost_usd is not None and state.cost_usd >= self.max_cost_usd:
             return MaxCost(state.cost_usd, self.max_cost_usd)
         return None
+
+    def plus(self, used: Usage) -> FallbackTrigger:
+        """Return the limits of a run that has used so much before, and is to have these limits from now on."""
+        return dataclasses.replace(
+            self,
+            max_llm_calls=self.max_llm_calls + used.llm_calls,
+            max_duration=self.max_duration + used.seconds,
+            max_tokens=None if self.max_tokens is None else self.max_tokens + used.tokens,
+            max_cost_usd=None if self.max_cost_usd is None else self.max_cost_usd + (used.cost_usd or 0.0),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the limits as plain JSON values."""

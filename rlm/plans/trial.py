@@ -52,7 +52,7 @@ class BudgetShares:
         A plan of the model gets at most an even part, whatever it asks for. Plans that run at once have more time each,
         as they share it. A resumed plan gets its part in addition to what it `used`.
         """
-        even = _add_usage(used, self._part(self._left(), 1 / (self.plans * self.rounds)))
+        even = self._part(self._left(), 1 / (self.plans * self.rounds)).plus(used)
         if plan.budget_share is None:
             return even
         own = self._part(self.whole, plan.budget_share)
@@ -205,20 +205,10 @@ async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
         await asyncio.wait(tasks)
 
 
-def _add_usage(used: Usage, part: FallbackTrigger) -> FallbackTrigger:
-    return replace(
-        part,
-        max_llm_calls=part.max_llm_calls + used.llm_calls,
-        max_duration=part.max_duration + used.seconds,
-        max_tokens=None if part.max_tokens is None else part.max_tokens + used.tokens,
-        max_cost_usd=None if part.max_cost_usd is None else part.max_cost_usd + (used.cost_usd or 0.0),
-    )
-
-
-def _minimum(one: FallbackTrigger, other: FallbackTrigger) -> FallbackTrigger:
+def _minimum(first: FallbackTrigger, second: FallbackTrigger) -> FallbackTrigger:
     names = ("max_llm_calls", "max_duration", "max_tokens", "max_cost_usd")
     limits: dict[str, Any] = {}
     for name in names:
-        pair = getattr(one, name), getattr(other, name)
+        pair = getattr(first, name), getattr(second, name)
         limits[name] = None if None in pair else min(pair)
-    return replace(one, **limits)
+    return replace(first, **limits)

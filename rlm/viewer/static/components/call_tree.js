@@ -4,6 +4,7 @@ import { h } from "../lib/dom.js";
 import { count, dollars, seconds, short } from "../lib/format.js";
 import { cached, used, usedByCall, usedByIteration, usedByRun } from "../lib/run_model.js";
 import { line, shown } from "../lib/untrusted_text.js";
+import { moreButton } from "./more_button.js";
 
 const PAGE = 100;
 
@@ -183,20 +184,10 @@ export class Tree {
     const left = nodes.length - from - PAGE;
     if (left > 0) {
       below.append(
-        h(
-          "button",
-          {
-            type: "button",
-            class: "button small more",
-            style: { "margin-left": `${depth * 18 + 24}px` },
-            on: {
-              click: (event) => {
-                event.target.remove();
-                this.#page(below, nodes, from + PAGE, depth);
-              },
-            },
-          },
+        moreButton(
           `Show ${count(Math.min(PAGE, left))} more of ${count(nodes.length)}`,
+          () => this.#page(below, nodes, from + PAGE, depth),
+          { "margin-left": `${depth * 18 + 24}px` },
         ),
       );
     }

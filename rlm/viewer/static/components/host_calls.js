@@ -5,6 +5,7 @@ import { fold, textBlock } from "./text_block.js";
 import { h } from "../lib/dom.js";
 import { count, dollars, plural, seconds, short } from "../lib/format.js";
 import { cached, usedByCall } from "../lib/run_model.js";
+import { moreButton } from "./more_button.js";
 import { section } from "./sections.js";
 import { line, shown } from "../lib/untrusted_text.js";
 
@@ -26,20 +27,7 @@ export function callList(source, model, calls, wanted = null) {
     const left = calls.length - from - page.length;
     const more =
       left > 0 &&
-      h(
-        "button",
-        {
-          type: "button",
-          class: "button small more",
-          on: {
-            click: (event) => {
-              event.target.remove();
-              add(from + page.length);
-            },
-          },
-        },
-        `Show ${count(Math.min(PAGE, left))} more of ${count(calls.length)} calls`,
-      );
+      moreButton(`Show ${count(Math.min(PAGE, left))} more of ${count(calls.length)} calls`, () => add(from + page.length));
     list.append(...rows, ...(more ? [more] : []));
     list.querySelector(".call.wanted")?.scrollIntoView({ block: "center" });
   };

@@ -5,6 +5,7 @@ import { h } from "../lib/dom.js";
 import { clock, count, dollars, score, plural, seconds, titleOf } from "../lib/format.js";
 import { RunModel } from "../lib/run_model.js";
 import { badge } from "../components/badge.js";
+import { moreButton } from "../components/more_button.js";
 import { diffed } from "../components/side_by_side.js";
 import { textOf } from "../lib/data_source.js";
 import { line } from "../lib/untrusted_text.js";
@@ -139,22 +140,7 @@ export class ComparePage {
       const page = this.difference.iterations.slice(from, from + PAGE);
       list.append(...page.map((pair) => this.#pair(pair)));
       if (from + PAGE < this.difference.iterations.length) {
-        list.append(
-          h(
-            "button",
-            {
-              type: "button",
-              class: "button small more",
-              on: {
-                click: (event) => {
-                  event.target.remove();
-                  add(from + PAGE);
-                },
-              },
-            },
-            "Show more iterations",
-          ),
-        );
+        list.append(moreButton("Show more iterations", () => add(from + PAGE)));
       }
     };
     add(0);
