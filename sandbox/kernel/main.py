@@ -76,6 +76,7 @@ class Kernel:
         builtins.input = _no_input
         faulthandler.enable(2)
         self._interrupts.listen()
+        self._threads.watch_bare_starts()
         self._execution.keep_builtins()
         if self._calls is not None:
             self._channels.watch(self._calls.socket.fileno(), self._pump)

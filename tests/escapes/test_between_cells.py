@@ -25,6 +25,13 @@ _LATE = {
         "        except BaseException:\n            pass\n"
         "threading.Thread(target=go_on, daemon=True).start()\n"
     ),
+    "a-bare-thread": (
+        "import _thread\n"
+        "def go_on():\n    while True:\n        try:\n            note('late')\n            time.sleep(0.01)\n"
+        "            _thread.start_new_thread(note, ('later',))\n"
+        "        except BaseException:\n            pass\n"
+        "_thread.start_new_thread(go_on, ())\n"
+    ),
     "a-pool": (
         "from concurrent.futures import ThreadPoolExecutor\n"
         "pool = ThreadPoolExecutor(8)\n"
