@@ -61,6 +61,7 @@ __all__ = [
     "is_observed",
     "is_predictor_observed",
     "is_priced",
+    "load_prices",
     "parse_value",
     "record_call",
     "record_response",
@@ -174,8 +175,7 @@ async def call_lm(lm: Any, request: Any, **options: Any) -> tuple[Any, RecordedC
     """Make one attempt with dspy's cache, callbacks and engines. Return the response and its entry in the history."""
     import dspy
 
-    if not _prices_are_loaded():
-        await asyncio.to_thread(_load_prices)  # dspy would fetch a list, now or for the first call's cost
+    await load_prices()
     if "litellm" not in sys.modules and _needs_litellm(lm):
         await asyncio.to_thread(import_litellm)
     # The history of a copy has this call alone, whatever is called at the same time.
@@ -339,6 +339,12 @@ def _prices_are_loaded() -> bool:
     from dspy.clients import model_metadata
 
     return model_metadata._data is not None
+
+
+async def load_prices() -> None:
+    """Have the price list in memory before dspy looks for a cost: it would fetch a list, at any call."""
+    if not _prices_are_loaded():
+        await asyncio.to_thread(_load_prices)
 
 
 def _load_prices() -> None:

@@ -10,7 +10,7 @@ from pydantic_core import to_jsonable_python
 
 from .evidence_text import describe
 from .json_values import dump
-from .text import clean, count, cut_middle
+from .text import clean, count, cut_middle, dollars
 
 if TYPE_CHECKING:
     from .results import Evidence, ExecutionResult
@@ -52,7 +52,7 @@ def result_html(result: ExecutionResult[Any]) -> str:
     usage = result.usage
     facts = [count(result.iterations, "iteration"), f"{count(usage.llm_calls, 'LLM call')} from the code"]
     facts += [f"{usage.tokens:,} tokens"] if usage.tokens else []
-    facts += [f"${usage.cost_usd:.4f}"] if usage.cost_usd is not None else []
+    facts += [f"{dollars(usage.cost_usd)}"] if usage.cost_usd is not None else []
     used = " · ".join([*facts, f"{usage.seconds:.1f} s", f"run {text_html(result.run_id)}"])
     return f"<div>{title}{table_html(rows)}<small>{used}</small></div>"
 

@@ -1,7 +1,8 @@
-"""Text for people and models: shortened, without control characters, fenced."""
+"""Text for people and models: shortened, without control characters, fenced; numbers with their noun or unit."""
 
 from __future__ import annotations
 
+import math
 import re
 
 # What could move a cursor, ring, recolor or reverse the text of a terminal, or is no character at all.
@@ -16,6 +17,17 @@ def shorten(text: str, max_chars: int) -> str:
 def count(number: int, noun: str) -> str:
     """Return a number with its noun: `1 call`, `1,200 calls`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def dollars(usd: float) -> str:
+    """Return an amount: `$1.20`, `$0.0042`, `$0.00025`. Two digits are left of the smallest ones.
+
+    The page writes amounts in the same way (`viewer/static/lib/format.js`).
+    """
+    if usd >= 1 or usd <= 0:
+        return f"${usd:.2f}"
+    digits = 4 if usd >= 0.001 else min(12, 1 - math.floor(math.log10(usd)))
+    return f"${usd:.{digits}f}"
 
 
 def cut_middle(text: str, max_chars: int, *, separator: str = "\n") -> str:

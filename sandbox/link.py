@@ -155,7 +155,11 @@ class Link:
         self._watch(descriptor, 0)
 
     def close(self) -> None:
-        """End the kernel and hang up."""
+        """End the kernel and hang up. Once: the numbers of closed descriptors soon belong to others."""
+        with self._wake_lock:
+            if self._closed:
+                return
+            self._closed = True
         if self._selector is not None:
             self._selector.close()
         self.kernel.close()
@@ -163,7 +167,6 @@ class Link:
         if self.carrier is not None:
             self.carrier.close()
         with self._wake_lock:
-            self._closed = True
             for descriptor in self.wake:
                 os.close(descriptor)
 

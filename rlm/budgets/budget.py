@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..text import count
+from ..text import count, dollars
 
 if TYPE_CHECKING:
     from .ledger import Usage
@@ -112,8 +112,8 @@ class MaxCost(FallbackReason):
     """What of the limit is kept for the extraction."""
 
     def __str__(self) -> str:
-        kept = f" (${self.kept:.4f} are kept for the extraction)" if self.kept else ""
-        return f"${self.cost_usd:.4f} of ${self.limit:.4f} spent without SUBMIT{kept}"
+        kept = f" ({dollars(self.kept)} are kept for the extraction)" if self.kept else ""
+        return f"{dollars(self.cost_usd)} of {dollars(self.limit)} spent without SUBMIT{kept}"
 
 
 @dataclass(frozen=True, slots=True)

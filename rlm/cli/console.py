@@ -17,6 +17,7 @@ import sandbox
 
 from ..text import clean as clean
 from ..text import count as count
+from ..text import dollars as dollars
 from ..text import one_line as one_line
 from ..text import shorten
 from ..units import size_text
@@ -184,6 +185,11 @@ def last_line(text: str, width: int = 80) -> str:
     return one_line(lines[-1], width) if lines else ""
 
 
+def said_instead_of_code(reasoning: str | None) -> str:
+    """Return what a reply without code says."""
+    return f"the model wrote: {reasoning.strip()}" if reasoning and reasoning.strip() else "the reply was empty"
+
+
 def middle_cut(text: str, most: int, width: int = 400) -> str:
     """Return the first and the last lines of a text, `most` together, each of at most `width` characters."""
     lines = [shorten(line, width) for line in clean(text[:100_000]).splitlines()]
@@ -204,11 +210,6 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def money(cost_usd: float) -> str:
-    """Return a cost: `$1.20`, `$0.0042`."""
-    return f"${cost_usd:.2f}" if cost_usd >= 1 else f"${cost_usd:.4f}"
-
-
 def value_text(value: Any) -> str:
     """Return an output for people: text as it is, everything else as JSON."""
     if isinstance(value, str):
@@ -225,7 +226,7 @@ def usage_text(usage: Usage, iterations: int | None = None) -> str:
         parts.append(f"{usage.tokens_in:,} tokens read, {usage.tokens_out:,} written")
     if usage.cost_usd is not None:
         unknown = f" (not counting {count(usage.unpriced_calls, 'call')})" if usage.unpriced_calls else ""
-        parts.append(money(usage.cost_usd) + unknown)
+        parts.append(dollars(usage.cost_usd) + unknown)
     if usage.cached_calls:
         parts.append(count(usage.cached_calls, "answer") + " from the cache")
     return " · ".join([*parts, duration(usage.seconds)])

@@ -20,13 +20,13 @@ class ModelError(RlmError):
     """A model call failed.
 
     `kind` is the cause: key, billing, rate, timeout, transport, server, context, model, refused or unknown. `waited` is
-    how many seconds were spent between attempts.
+    how many seconds were spent between attempts and waiting for the rate limit, `queued` those for the rate limit.
     """
 
-    def __init__(self, kind: str, message: str, waited: float = 0.0) -> None:
+    def __init__(self, kind: str, message: str, waited: float = 0.0, queued: float = 0.0) -> None:
         super().__init__(message)
         self.kind = kind
-        self.waited = waited
+        self.waited, self.queued = waited, queued
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,9 @@ class Answer:
     cost_usd: float | None = None
     waited: float = 0.0
     """Seconds spent between attempts and waiting for the rate limit."""
+
+    queued: float = 0.0
+    """Those of them that were spent waiting for the rate limit."""
 
     cached: bool = False
     """Whether a cache had it: then it cost nothing, and used no tokens."""
@@ -100,10 +103,10 @@ async def _ask(
     try:
         answer = await attempts.run(lambda: _attempt(lm, turns, system, options), _tokens)
     except AttemptsFailed as error:
-        failed = ModelError(error.kind, error.message, error.waited)
+        failed = ModelError(error.kind, error.message, error.waited, error.queued)
     if failed is not None:
         raise failed  # outside of the `except` block: the error of an attempt may contain the key
-    return replace(answer, waited=attempts.waited) if attempts.waited else answer
+    return replace(answer, waited=attempts.waited, queued=attempts.queued) if attempts.waited else answer
 
 
 def _tokens(answer: Answer) -> tuple[int, int]:

@@ -6,6 +6,7 @@ The errors of dspy, of `dspy.lm15` and of the direct client are recognized by na
 from __future__ import annotations
 
 import math
+import os
 import re
 import ssl
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 
 from ..text import shorten
 from .direct.http1 import InvalidResponse
-from .profile import OTHER_CREDENTIALS, key_variables, profile_of, provider_of, without_keys
+from .profile import NO_KEY, OTHER_CREDENTIALS, key_variables, profile_of, provider_of, without_keys
 
 # dspy's errors, and those of lm15 that they are created from.
 _KINDS = {
@@ -56,7 +57,7 @@ _WHAT = {
 }
 _ADVICE = {
     "billing": "Check the account with the provider.",
-    "rate": "Make fewer requests at once, or allow more attempts: num_retries on the model.",
+    "rate": "Make fewer requests at once, or go on later.",
     "timeout": "Is the server overloaded? A longer wait can be set on the model: timeout, in seconds.",
     "transport": "Is the server running at this address?",
     "server": "Try again later; see the server's log.",
@@ -65,6 +66,15 @@ _ADVICE = {
     "refused": "Rephrase the request, or choose another model.",
     "unknown": "Check the settings of the model.",
 }
+_ADDRESS = "Check api_base: is it the address of an OpenAI-style API? It usually ends in /v1."
+_SPECIAL = {
+    "access": ("the server refused access", "Is this account allowed to use the model, from here?"),
+    "address": ("there is nothing at this address", _ADDRESS),
+    "redirected": ("the server names another address", _ADDRESS),
+    "malformed": ("the server's response is no completion", _ADDRESS),
+    "lost": ("the connection was lost", "See the server's log, if it is yours; a proxy between may have a time limit."),
+}
+"""What failed and what to do, where it is not what the kind of the failure says."""
 
 
 class Refused(Exception):
@@ -94,10 +104,13 @@ class Fault:
     missing_module: str | None = None
     """The module that calls of the provider need and that is not installed."""
 
+    special: str | None = None
+    """A key of `_SPECIAL`, where more is known than the kind."""
+
     @property
     def summary(self) -> str:
         """The failure in a few words."""
-        return _WHAT[self.kind]
+        return _WHAT[self.kind] if self.special is None else _SPECIAL[self.special][0]
 
 
 def read_fault(error: Exception) -> Fault:
@@ -113,7 +126,24 @@ def read_fault(error: Exception) -> Fault:
     missing = _MISSING.search(detail)
     if missing is not None:
         return Fault("unknown", missing[0], False, None, code, env_keys, missing[1])
-    return Fault(kind, detail, passing, _seconds(error), code, env_keys)
+    return Fault(kind, detail, passing, _seconds(error), code, env_keys, special=_special(error, kind, code, detail))
+
+
+def _special(error: Exception, kind: str, status: int | None, detail: str) -> str | None:
+    """Return the key in `_SPECIAL` of a failure that is not quite what its kind says."""
+    if kind == "key" and status == 403:
+        return "access"
+    if kind == "model" and status == 404 and detail.lstrip().startswith("<"):
+        return "address"
+    if status is not None and 300 <= status < 400:
+        return "redirected"
+    if type(error).__name__ == "InvalidCompletion":
+        return "malformed"
+    if kind == "transport" and any(
+        isinstance(cause, ConnectionError) and not isinstance(cause, ConnectionRefusedError) for cause in _causes(error)
+    ):
+        return "lost"
+    return None
 
 
 def _kind(error: Exception) -> tuple[str, bool]:
@@ -159,8 +189,17 @@ def describe(fault: Fault, lm: Any, attempts: int) -> str:
     """Return one line: the model, what failed, the message of the error, what to do. Keys are redacted."""
     times = f", {attempts} times" if attempts > 1 else ""
     detail = shorten(fault.detail, 500)
-    text = f"{_where(lm)}: {_WHAT[fault.kind]}{times}" + (f" ({detail})." if detail else ".")
+    text = f"{_where(lm)}: {fault.summary}{times}" + (f" ({detail})." if detail else ".")
     return without_keys(f"{text} {_advice(fault, lm)}".strip(), lm)
+
+
+def describe_last_attempt(fault: Fault, lm: Any, attempts: int, pause: float) -> str:
+    """Return one line on a call that is not retried because the run would be over before the next attempt."""
+    times = f", {attempts} times" if attempts > 1 else ""
+    detail = shorten(fault.detail, 500)
+    text = f"{_where(lm)}: {fault.summary}{times}" + (f" ({detail})" if detail else "")
+    late = f"The next attempt would be in {pause:,.0f} s, after the time of the run (max_duration)."
+    return without_keys(f"{text}. {late} Raise it, or go on later.", lm)
 
 
 def describe_deadline(fault: Fault | None, lm: Any, attempts: int, seconds: float, requests_ahead: int) -> str:
@@ -185,10 +224,24 @@ def _advice(fault: Fault, lm: Any) -> str:
         other = OTHER_CREDENTIALS.get(provider_of(str(getattr(lm, "model", ""))) or "")
         if other is not None and profile_of(lm).key_env is None:
             return f"{other[0].upper()}{other[1:]}."
-        return f"Set {' or '.join(key_variables(lm, fault.env_keys))}, or api_key on the model."
+        allowed = "" if fault.special is None else f"{_SPECIAL[fault.special][1]} "
+        return allowed + _key_advice(lm, key_variables(lm, fault.env_keys))
+    if fault.special is not None:
+        return _SPECIAL[fault.special][1]
     if fault.kind == "unknown" and fault.status is None:
         return ""  # the message of an engine or of a setting is enough
     return _ADVICE[fault.kind]
+
+
+def _key_advice(lm: Any, names: tuple[str, ...]) -> str:
+    """Return what to do about a key: it is checked where there is one, and set where there is none."""
+    used = next((name for name in names if os.environ.get(name)), None)
+    given = (getattr(lm, "kwargs", None) or {}).get("api_key")
+    if profile_of(lm).key_env is None and given not in (None, NO_KEY):
+        return f"Check api_key on the model, or leave it out and set {' or '.join(names)}."
+    if used is not None:
+        return f"Check the value of {used}; `api_key_env:` in a task file names another variable."
+    return f"Set {' or '.join(names)}, or say which key: `api_key_env:` in a task file, api_key= in Python."
 
 
 def _where(lm: Any) -> str:

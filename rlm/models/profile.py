@@ -73,6 +73,9 @@ def profile_of(lm: Any) -> ModelProfile:
     return profile if isinstance(profile, ModelProfile) else _DEFAULT
 
 
+NO_KEY = "no-key-is-needed"
+"""The key of a self-hosted server without one: these often need none, but their clients insist on one."""
+
 KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "anthropic": ("ANTHROPIC_API_KEY",),

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import contextvars
 import functools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -107,6 +108,9 @@ class Wait:
     expected: float
     """How long it takes until the model is asked, as far as is known: waits for a rate limit are checked in between."""
 
+    queued: bool = False
+    """Whether the call waits for the rate limit, behind others. That is no time of its run."""
+
 
 OnWait = Callable[[Wait], None]
 _callback: contextvars.ContextVar[OnWait | None] = contextvars.ContextVar("rlm_on_wait", default=None)
@@ -127,6 +131,26 @@ def on_wait(callback: OnWait) -> Iterator[None]:
         yield
     finally:
         _callback.reset(token)
+
+
+_seconds_left: contextvars.ContextVar[Callable[[], float]] = contextvars.ContextVar(
+    "rlm_seconds_left", default=lambda: math.inf
+)
+
+
+@contextlib.contextmanager
+def retry_within(seconds_left: Callable[[], float]) -> Iterator[None]:
+    """Begin no wait for another attempt inside the block that would take longer than the seconds left."""
+    token = _seconds_left.set(seconds_left)
+    try:
+        yield
+    finally:
+        _seconds_left.reset(token)
+
+
+def seconds_for_retries() -> float:
+    """Return how long a wait for another attempt may take now."""
+    return _seconds_left.get()()
 
 
 async def wait(wait: Wait) -> None:

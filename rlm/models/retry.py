@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from .errors import Fault, describe, describe_deadline, read_fault
+from .errors import Fault, describe, describe_deadline, describe_last_attempt, read_fault
 from .rate_limit.bucket import Slot
 from .rate_limit.limiter import RateLimiter, SlotAfterDeadline
-from .requests import Wait, wait
+from .requests import Wait, seconds_for_retries, wait
 
 RATE_LIMITED_PATIENCE_S = 600.0
 """How long a model with a rate limiter is asked again after "too many requests", where no deadline comes first."""
@@ -35,19 +35,24 @@ class RetryPolicy:
     with `num_retries=0` is not retried."""
 
     def delay(self, failures: int, retry_after: float | None) -> float:
-        """Return the wait after so many failures. What the server asks for comes first."""
+        """Return the wait after so many failures. What the server asks for comes first.
+
+        A server that asks for hardly any wait (`Retry-After: 0`) and goes on refusing is asked ever less often, too.
+        """
         step: float = min(self.longest, self.first * 2 ** min(failures - 1, 30))
-        if retry_after is not None:
-            return retry_after + random.uniform(0, min(step, 0.1 * retry_after))
-        return step * random.uniform(0.5, 1.0)
+        backoff = step * random.uniform(0.5, 1.0)
+        if retry_after is None or retry_after < min(backoff, self.first):
+            return backoff
+        return retry_after + random.uniform(0, min(step, 0.1 * retry_after))
 
 
 class AttemptsFailed(Exception):
     """All attempts of a call have failed; `error` is what the last one raised."""
 
-    def __init__(self, kind: str, message: str, waited: float, error: Exception | None) -> None:
-        super().__init__(kind, message, waited, error)
-        self.kind, self.message, self.waited, self.error = kind, message, waited, error
+    def __init__(self, kind: str, message: str, waited: float, queued: float, error: Exception | None) -> None:
+        super().__init__(kind, message, waited, queued, error)
+        self.kind, self.message, self.error = kind, message, error
+        self.waited, self.queued = waited, queued
 
 
 @dataclass(slots=True)
@@ -64,6 +69,9 @@ class ModelAttempts:
     max_tokens: float | None = None
     waited: float = 0.0
     """Seconds spent between attempts or waiting for the rate limit."""
+
+    queued: float = 0.0
+    """Those of them that were spent waiting for the rate limit."""
 
     attempts: int = 0
     _refusals: int = 0
@@ -109,7 +117,8 @@ class ModelAttempts:
             raise self._out_of_time(error.requests_ahead) from None
         finally:
             seconds = time.monotonic() - began
-            self.waited += seconds if seconds > _MEASURABLE_S else 0.0
+            if seconds > _MEASURABLE_S:
+                self.waited, self.queued = self.waited + seconds, self.queued + seconds
 
     async def _slow_down(self, limiter: RateLimiter, slot: Slot, fault: Fault) -> None:
         """Slow down all callers after a refusal; the next slot of this call comes after theirs."""
@@ -133,6 +142,8 @@ class ModelAttempts:
             raise self._failed(_asking_for(fault, pause))
         if self.deadline is not None and now + pause > self.deadline:
             raise self._out_of_time()
+        if pause > seconds_for_retries():
+            raise self._failed(fault, describe_last_attempt(fault, self.lm, self.attempts, pause))
         await wait(Wait(str(self.lm.model), fault.summary, pause, pause))
         self.waited += time.monotonic() - now
 
@@ -144,14 +155,15 @@ class ModelAttempts:
         overloaded = fault.kind == "rate" or fault.status in _OVERLOADED
         return overloaded and self._retries() > 0 and until < self._first_failure + self.retry.patience
 
-    def _failed(self, fault: Fault) -> AttemptsFailed:
-        return AttemptsFailed(fault.kind, describe(fault, self.lm, self.attempts), self.waited, self._error)
+    def _failed(self, fault: Fault, message: str | None = None) -> AttemptsFailed:
+        message = message or describe(fault, self.lm, self.attempts)
+        return AttemptsFailed(fault.kind, message, self.waited, self.queued, self._error)
 
     def _out_of_time(self, requests_ahead: int = 0) -> AttemptsFailed:
         seconds = (self.deadline or 0.0) - self._began
         message = describe_deadline(self._fault, self.lm, self.attempts, seconds, requests_ahead)
         kind = "rate" if self._fault is None or self._fault.kind == "rate" else "timeout"
-        return AttemptsFailed(kind, message, self.waited, self._error)
+        return AttemptsFailed(kind, message, self.waited, self.queued, self._error)
 
 
 def _asking_for(fault: Fault, seconds: float) -> Fault:

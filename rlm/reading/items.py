@@ -16,7 +16,7 @@ from pydantic_core import to_jsonable_python
 from ..budgets import Remaining
 from ..budgets.ledger import BudgetExceeded
 from ..errors import RlmError
-from ..text import count
+from ..text import count, dollars
 
 MAX_PACKED = 20
 """Items in one question, at most."""
@@ -50,7 +50,7 @@ class Estimate:
     cost_usd: float | None = None
 
     def __str__(self) -> str:
-        cost = "" if self.cost_usd is None else f", ${self.cost_usd:.4f}"
+        cost = "" if self.cost_usd is None else f", {dollars(self.cost_usd)}"
         tokens = f"about {self.tokens_in + self.tokens_out:,} tokens"
         return f"{count(self.items, 'item')} in {count(self.calls, 'call')}, {tokens}{cost}"
 
@@ -62,7 +62,7 @@ class Estimate:
         if left.tokens is not None and self.tokens_in + self.tokens_out > left.tokens:
             problems.append(f"about {self.tokens_in + self.tokens_out:,} tokens are needed, {left.tokens:,} are left")
         if left.cost_usd is not None and self.cost_usd is not None and self.cost_usd > left.cost_usd:
-            problems.append(f"about ${self.cost_usd:.4f} are needed, ${left.cost_usd:.4f} are left")
+            problems.append(f"about {dollars(self.cost_usd)} are needed, {dollars(left.cost_usd)} are left")
         if problems:
             raise MapTooLarge(
                 f"a map over {count(self.items, 'item')} was not started: {'; '.join(problems)}. Map over fewer items "

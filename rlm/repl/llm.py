@@ -20,7 +20,7 @@ from ..extraction.prompt import extraction_schema
 from ..extraction.retry import Reply
 from ..models.client import Answer, ModelError, ask
 from ..models.profile import profile_of
-from ..models.requests import OnWait, Wait, on_wait
+from ..models.requests import OnWait, Wait, on_wait, retry_within
 from ..signatures import Signature
 from .conversation import Conversation
 from .host_calls import current_call
@@ -47,14 +47,21 @@ READ_OFF = (
 
 @contextlib.asynccontextmanager
 async def exclude_waiting(limit: asyncio.Timeout) -> AsyncIterator[None]:
-    """Extend the timeout by the time spent waiting for a provider."""
+    """Extend the timeout by the time spent waiting for a rate limit.
+
+    Other failures of a provider are retried only as long as the timeout leaves time for it.
+    """
 
     def extend(wait: Wait) -> None:
         when = limit.when()
-        if when is not None:
+        if when is not None and wait.queued:
             limit.reschedule(when + wait.seconds)
 
-    with on_wait(extend):
+    def seconds_left() -> float:
+        when = limit.when()
+        return math.inf if when is None else when - asyncio.get_running_loop().time()
+
+    with on_wait(extend), retry_within(seconds_left):
         async with limit:
             yield
 
@@ -108,6 +115,9 @@ class RunModels:
     profile: StandardProfile = field(default_factory=StandardProfile)
     """How the main model is prompted."""
 
+    _silence: str = ""
+    """What to say of the main model's last call, where the time of the run ended it."""
+
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
     _tiers: TierMetrics | None = None
     _emitted: tuple[int, int] = (0, 0)
@@ -147,7 +157,7 @@ class RunModels:
         turns = [(turn.role, turn.text) for turn in conversation.turns]
 
         async def reply_of() -> Answer:
-            left = self.ledger.seconds_left()
+            began, left = time.monotonic(), self.ledger.seconds_left()
             limit = asyncio.timeout(left if math.isfinite(left) else None)
             try:
                 async with exclude_waiting(limit):
@@ -159,6 +169,8 @@ class RunModels:
             except TimeoutError:
                 if not limit.expired():  # a timeout elsewhere: the run has time left, and would ask again for ever
                     raise
+                model = getattr(self.main_model, "model", "the main model")
+                self._silence = f"; {model} had not answered its last call for {time.monotonic() - began:.0f} s, either"
                 raise OutOfTime from None
 
         about = {"role": "main", "iteration": iteration, "retained": kept, "system": conversation.system}
@@ -254,7 +266,8 @@ class RunModels:
             except TimeoutError:
                 if not limit.expired() or seconds > _LONGEST_ANSWER_S:
                     raise ModelError("timeout", f"no answer in {_LONGEST_ANSWER_S:g} seconds") from None
-                why = f"the extraction had no answer in the {seconds:.1f} seconds that max_duration left: raise it"
+                late = f"the extraction had no answer in the {seconds:.1f} seconds that max_duration left"
+                why = f"{late}{self._silence}: raise it" + (", or see what the provider does" if self._silence else "")
                 trigger, elapsed = self.ledger.trigger, self.ledger.usage().seconds
                 raise BudgetExceeded(Timeout(elapsed, trigger.max_duration), why) from None
             return Reply(answer.text, answer.truncated, answer.tokens_in, answer.tokens_out)
@@ -360,7 +373,7 @@ class RunModels:
         except (ModelError, OutOfTime) as error:
             self._failed(number, about["role"], error, began)
             raise
-        self._exclude_wait(answer, about["role"])
+        self._exclude_queue(answer, about["role"])
         self._answered(number, about["role"], about["iteration"], answer, time.monotonic() - began)
         return answer
 
@@ -379,7 +392,7 @@ class RunModels:
 
     def _failed(self, number: int, role: str, error: ModelError | OutOfTime, began: float) -> None:
         """Emit a call that failed."""
-        self._exclude_wait(error, role)
+        self._exclude_queue(error, role)
         kind = error.kind if isinstance(error, ModelError) else "out of time"
         seconds = time.monotonic() - began
         self.emit(ModelFailed(self.emit.run_id, number, role, kind, str(error), seconds))
@@ -404,8 +417,8 @@ class RunModels:
             )
         )
 
-    def _exclude_wait(self, outcome: Any, role: str) -> None:
-        """Exclude the wait for a busy model from the time of the run; not in a cell, where other calls go on."""
-        waited = getattr(outcome, "waited", 0.0)
-        if waited and role != "sub":
-            self.ledger.excuse(waited)
+    def _exclude_queue(self, outcome: Any, role: str) -> None:
+        """Exclude the wait for a rate limit from the time of the run; not in a cell, where other calls go on."""
+        queued = getattr(outcome, "queued", 0.0)
+        if queued and role != "sub":
+            self.ledger.excuse(queued)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..models.profile import Price
+from ..models.profile import NO_KEY, Price
 from ..models.rate_limit.bucket import Limit
 from ..redaction import protect
 from .errors import TaskProblem
@@ -17,7 +17,6 @@ from .yaml_document import Document
 
 SCRIPTED = "scripted"
 ROLES = ("main", "sub", "extraction")
-_NO_KEY = "no-key-is-needed"  # self-hosted servers often need none; their clients insist on one
 _OURS = {"model", "scripted", "api_key_env", "options", "requests_per_minute", "tokens_per_minute", "price"}
 
 
@@ -53,7 +52,7 @@ class ModelSpec:
             return {**self.options, "api_key": key}
         own_endpoint = "api_base" in self.options and self.model.startswith("openai/")
         if own_endpoint and not os.environ.get("OPENAI_API_KEY"):
-            return {**self.options, "api_key": _NO_KEY}
+            return {**self.options, "api_key": NO_KEY}
         return dict(self.options)
 
     def __str__(self) -> str:

@@ -1,11 +1,12 @@
-"""Shortened, cleaned and fenced texts."""
+"""Shortened, cleaned and fenced texts; amounts."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.text import clean, cut_middle, encodable, fence, shorten
+from rlm.text import clean, cut_middle, dollars, encodable, fence, shorten
 
 
 @given(st.text(max_size=300), st.integers(0, 320))
@@ -45,3 +46,18 @@ def test_half_a_surrogate_pair_can_be_encoded() -> None:
 def test_a_text_cannot_close_its_fence(text: str) -> None:
     assert len(fence(text)) >= 3
     assert fence(text) not in text
+
+
+@pytest.mark.parametrize(
+    ("usd", "text"),
+    [
+        (0, "$0.00"),
+        (12.345, "$12.35"),
+        (0.42, "$0.4200"),
+        (0.00426, "$0.0043"),
+        (0.00025, "$0.00025"),
+        (3e-7, "$0.00000030"),
+    ],
+)
+def test_small_amounts_keep_two_digits(usd: float, text: str) -> None:
+    assert dollars(usd) == text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -152,3 +153,27 @@ def test_a_zygote_that_cannot_start_says_why(monkeypatch):
 def test_more_modules_can_be_imported_before_the_fork():
     with sandbox.Pool(size=0, preload=("wsgiref",)) as pool, sandbox.Session(pool=pool, policy="off") as session:
         assert session.run("import sys; 'wsgiref' in sys.modules").value_repr == "True"
+
+
+def test_a_session_that_gets_no_second_kernel_closes_its_descriptors_once(own_pool, monkeypatch):
+    """Numbers of closed descriptors soon belong to others: closing them again would close a file of the host's."""
+    connect, kernels = sandbox.Session._connect, []
+
+    def once(self, *where):
+        if kernels:
+            raise OSError("none")
+        kernels.append(connect(self, *where))
+        return kernels[0]
+
+    def die(self):
+        raise sandbox.KernelDied("it died in the pool")
+
+    monkeypatch.setattr(sandbox.Session, "_connect", once)
+    monkeypatch.setattr(sandbox.Session, "_load", die)
+    with pytest.raises(OSError, match="none"):
+        sandbox.Session(pool=own_pool)
+    gc.collect()
+    others = [os.dup(2) for _ in range(8)]  # these get the numbers that were closed
+    kernels[0].close()
+    for other in others:
+        os.close(other)

@@ -9,7 +9,7 @@ from rich.text import Text
 from ...batch.item import ENDINGS
 from ...batch.ledger import EndingTotals
 from ...batch.summary import BatchSummary
-from ..console import count, duration, money, one_line
+from ..console import count, dollars, duration, one_line
 
 _LEAST_USD = 1e-9
 
@@ -31,7 +31,7 @@ def batch_page(summary: BatchSummary) -> RenderableType:
 def _notes(summary: BatchSummary, everything: EndingTotals) -> list[Text]:
     notes = []
     if summary.cost_usd is not None and summary.cost_usd - (everything.cost_usd or 0.0) > _LEAST_USD:
-        notes.append(Text(f"Cost in all: {money(summary.cost_usd)}, every attempt counted."))
+        notes.append(Text(f"Cost in all: {dollars(summary.cost_usd)}, every attempt counted."))
     if everything.unpriced:
         text = f"{count(everything.unpriced, 'call')} had no known price: not in the cost"
         text += "; --max-cost does not count them." if summary.max_cost is not None else "."
@@ -49,7 +49,7 @@ def _notes(summary: BatchSummary, everything: EndingTotals) -> list[Text]:
 
 
 def _cells(ending: str, totals: EndingTotals, total: int) -> tuple[str, ...]:
-    cost = money(totals.cost_usd) if totals.cost_usd is not None else "-"
+    cost = dollars(totals.cost_usd) if totals.cost_usd is not None else "-"
     each = duration(totals.seconds / totals.count) if totals.count else "-"
     return ending, f"{totals.count:,}", f"{100 * totals.count / max(1, total):.1f}%", each, f"{totals.tokens:,}", cost
 

@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from ..console import clean, count, duration, money, one_line
+from ..console import clean, count, dollars, duration, one_line
 from .runs_table import STYLES
 from .tables import Columns, facts_table, fits, fitting, heading, section, table_of
 
@@ -123,7 +123,7 @@ def _pass(row: GroupSummary, k: int) -> Text:
 
 
 def _cost(row: GroupSummary) -> Text:
-    return Text(_NONE, "dim") if row.cost_usd is None else Text(money(row.cost_usd / row.tries))
+    return Text(_NONE, "dim") if row.cost_usd is None else Text(dollars(row.cost_usd / row.tries))
 
 
 def _estimate(estimate: Estimate, style: str = "") -> Text:
@@ -143,7 +143,7 @@ def _endings(row: GroupSummary) -> Text:
 
 
 def _facts(group: GroupSummary, summary: EvalSummary, header: Mapping[str, Any]) -> RenderableType:
-    cost = "unknown" if group.cost_usd is None else money(group.cost_usd)
+    cost = "unknown" if group.cost_usd is None else dollars(group.cost_usd)
     if group.cost_usd is not None and group.unpriced_calls:
         cost += f" (not counting {count(group.unpriced_calls, 'call')})"
     tries = f"{group.tries:,} of {summary.total:,}" + (f", {header['epochs']} epochs" if header["epochs"] > 1 else "")
@@ -165,7 +165,7 @@ def _facts(group: GroupSummary, summary: EvalSummary, header: Mapping[str, Any])
         *(("", Text(f"{times:,} x {one_line(error, _ERROR)}", "dim")) for error, times in group.common_errors.items()),
         ("used", Text(used)),
         ("cost", Text(f"{cost}, in {duration(group.seconds)} of runs")),
-        ("", Text(f"{money(summary.spent_usd or 0)} with runs that were tried again") if more else None),
+        ("", Text(f"{dollars(summary.spent_usd or 0)} with runs that were tried again") if more else None),
     ]
     return facts_table(rows)
 
@@ -185,7 +185,7 @@ def logs_table(logs: Sequence[EvalLog]) -> Table:
     for log in logs:
         group = summarize(log).all
         lengths = ",".join(dict.fromkeys(length_text(entry.length) for entry in log.entries))
-        cost = _NONE if group is None or group.cost_usd is None else money(group.cost_usd)
+        cost = _NONE if group is None or group.cost_usd is None else dollars(group.cost_usd)
         score = Text(_NONE, "dim") if group is None else _estimate(group.score, "bold")
         model = Text(one_line(str(log.header["models"]["main"]), 40))
         table.add_row(

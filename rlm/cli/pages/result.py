@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ...evidence_text import describe
 from ...results import Evidence, ExecutionResult, Extracted, Failed, Submitted
-from ..console import clean, count, one_line, usage_text, value_text
+from ..console import clean, count, one_line, said_instead_of_code, usage_text, value_text
 from .plans import plan_part
 from .tables import facts_table, heading
 
@@ -85,7 +85,9 @@ def _partial(result: Failed) -> list[RenderableType]:
         parts += origins[:_MAX_ORIGINS]
     if result.history:
         recorded = f"{count(len(result.history), 'iteration')} in the result (shown with --json)"
-        parts += [Text(""), Text(f"{recorded}; output of the last one:"), Text(_tail(result.history[-1].output), "dim")]
+        last = result.history[-1]
+        shown = last.output if last.code else said_instead_of_code(last.reasoning)
+        parts += [Text(""), Text(f"{recorded}; output of the last one:"), Text(_tail(shown), "dim")]
     return parts
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...results import Evidence
-from ..console import clean, count, duration, middle_cut, money, one_line
+from ..console import clean, count, dollars, duration, middle_cut, one_line
 from .plans import decision_lines
 from .result import outputs_table
 from .runs_table import STYLES, RunsTable, batch_of, ending_text
@@ -106,7 +106,7 @@ def _budget(run: RunRecord) -> list[RenderableType]:
         ("llm_calls", "max_llm_calls", lambda value: f"{value:,}"),
         ("seconds", "max_duration", duration),
         ("tokens", "max_tokens", lambda value: f"{value:,}"),
-        ("cost_usd", "max_cost_usd", money),
+        ("cost_usd", "max_cost_usd", dollars),
     )
     for name, limit_name, text in gauges:
         value, limit = used.get(name), used.get(limit_name)

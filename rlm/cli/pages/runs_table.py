@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from ..console import clean, duration, money, one_line
+from ..console import clean, dollars, duration, one_line
 
 if TYPE_CHECKING:
     from ...traces import RunRecord
@@ -71,7 +71,7 @@ def _row(run: RunRecord, wide: bool) -> list[RenderableType]:
         cells.append(Text(one_line(_task_name(run), 80)))
     cells += [ending_text(run), Text(one_line(run.answer or run.reason or "", 160)), str(run.iterations_used)]
     if wide:
-        cells += [f"{run.tokens:,}", "" if run.cost_usd is None else money(run.cost_usd)]
+        cells += [f"{run.tokens:,}", "" if run.cost_usd is None else dollars(run.cost_usd)]
     return [*cells, duration(run.duration)]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from ...batch.item import ENDINGS
-from ..console import count, duration, money, one_line
+from ..console import count, dollars, duration, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -191,7 +191,7 @@ def repair_lines(repairs: Repairs, path: Path) -> list[str]:
 
 
 def _cost(batch: Batch) -> list[str]:
-    return [] if batch.cost_usd is None else [money(batch.cost_usd)]
+    return [] if batch.cost_usd is None else [dollars(batch.cost_usd)]
 
 
 def _endings(batch: Batch, names: Iterable[str] = ENDINGS) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..console import count, duration, money
+from ..console import count, dollars, duration
 
 if TYPE_CHECKING:
     from ...evals.log import LogEntry
@@ -50,7 +50,7 @@ class Progress:
 
     def __str__(self) -> str:
         parts = [f"score {self.scores / self.runs:.3f}"] if self.runs else ["score ?"]
-        parts += [money(self.cost)] if self.priced else []
+        parts += [dollars(self.cost)] if self.priced else []
         parts += [count(self.errors, "error")] if self.errors else []
         parts += [f"{duration(self.seconds_left)} left"] if self.seconds_left and self.runs < self.total else []
         return " · ".join(parts)

@@ -30,6 +30,7 @@ from ...tasks import Task
 from ..console import (
     clean,
     count,
+    dollars,
     duration,
     facts_of,
     inputs_text,
@@ -139,7 +140,7 @@ class LineView(View):
 
 def map_text(event: MapStarted) -> str:
     """Return what a map is about to ask, and about what that takes."""
-    cost = "" if event.cost_usd is None else f", ${event.cost_usd:.4f}"
+    cost = "" if event.cost_usd is None else f", {dollars(event.cost_usd)}"
     calls = f"{count(event.items, 'item')} in {count(event.model_calls, 'call')}, about {event.tokens:,} tokens{cost}"
     return f"map     {one_line(event.question, 80)} {calls}"
 

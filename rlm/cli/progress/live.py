@@ -28,12 +28,12 @@ from ...tasks import Task
 from ..console import (
     clean,
     count,
+    dollars,
     duration,
     facts_of,
     inputs_text,
     last_line,
     models_text,
-    money,
     one_line,
     script_notice,
     signature_text,
@@ -209,20 +209,20 @@ def _gauges(state: RunState, width: int) -> RenderableType:
     cells: list[RenderableType] = []
     plain: list[str] = []
     for name, used, limit, text in (
-        ("iterations", state.iteration, limits.max_iterations, "{:,}/{:,}"),
-        ("calls", usage.llm_calls, limits.max_llm_calls, "{:,}/{:,}"),
-        ("time", state.seconds(), limits.max_duration, ""),
-        ("tokens", usage.tokens, limits.max_tokens, "{:,}/{:,}"),
-        ("cost", usage.cost_usd or 0.0, limits.max_cost_usd, "${:.4f}/${:.2f}"),
+        ("iterations", state.iteration, limits.max_iterations, "{:,}".format),
+        ("calls", usage.llm_calls, limits.max_llm_calls, "{:,}".format),
+        ("time", state.seconds(), limits.max_duration, duration),
+        ("tokens", usage.tokens, limits.max_tokens, "{:,}".format),
+        ("cost", usage.cost_usd or 0.0, limits.max_cost_usd, dollars),
     ):
         if not limit or not math.isfinite(limit):
             continue
-        spelled = text.format(used, limit) if text else f"{duration(used)}/{duration(limit)}"
+        spelled = f"{text(used)}/{text(limit)}"
         cells += [Text(f" {name}", "dim"), _bar(used, limit), Text(spelled)]
         plain.append(f"{name} {spelled}")
     tokens, cost = usage.tokens, usage.cost_usd
     rest = [f"{tokens:,} tokens"] if tokens and not limits.max_tokens else []
-    rest += [money(cost)] if cost is not None and not limits.max_cost_usd else []
+    rest += [dollars(cost)] if cost is not None and not limits.max_cost_usd else []
     end = "  " + " · ".join(rest)
     if sum(len(part) + _BAR + 3 for part in plain) + len(end) > width - _ECHO:
         return Text(_filled(plain + rest, width - _ECHO), no_wrap=True, overflow="ellipsis")

@@ -46,6 +46,7 @@ from ...events import (
     VariablesChanged,
 )
 from ...history import CallRecord
+from ..console import said_instead_of_code
 
 _LIMITS = ("max_iterations", "max_llm_calls", "max_duration", "max_tokens", "max_cost_usd")
 
@@ -216,7 +217,9 @@ class RunState:
                 self.iterations.append(Iteration(*facts, tuple(self.records)))
                 self._enter("thinking")
             case HistoryAppended() if not self.in_cell:
-                self.iterations.append(Iteration(event.iteration, "", "\n".join(event.hints), False, 0.0))
+                self.iterations.append(
+                    Iteration(event.iteration, "", said_instead_of_code(event.reasoning), False, 0.0)
+                )
             case CallStarted():
                 self.calls[event.id] = Call(event.name, event.preview, self.clock())
             case ModeChosen():

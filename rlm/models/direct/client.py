@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from ...dspy_bridge import is_priced, record_call, record_response
+from ...dspy_bridge import is_priced, load_prices, record_call, record_response
 from ..requests import ModelResponse, request_for
 from .http1 import RequestTemplate, ResponseReader, TextCompletion
 from .transport import Endpoint
@@ -53,6 +53,7 @@ class DirectClient:
             raise InvalidCompletion(f"the body is not JSON ({error}); it begins {response.body[:100]!r}") from None
         plain = TextCompletion.of(data)
         if plain is None or "logprobs" in self.template.body or await is_priced(PROVIDER, plain.model, self.model):
+            await load_prices()
             return self._read_by_dspy(lm, turns, system, data)
         record_call(lm, messages, plain.text, plain.usage, data, plain.model)
         usage = plain.usage

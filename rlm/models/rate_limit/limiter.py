@@ -44,7 +44,7 @@ class RateLimiter:
                 while left is not None and left > 0:
                     if deadline is not None and time.monotonic() + left > deadline:
                         raise SlotAfterDeadline(slot.requests_ahead)
-                    await wait(Wait(self.model, "rate limit", min(left, _CHECK_S), left))
+                    await wait(Wait(self.model, "rate limit", min(left, _CHECK_S), left, queued=True))
                     left = await self.store.apply(self.key, "remaining", slot)
             except (SlotAfterDeadline, asyncio.CancelledError):
                 self.store.post(self.key, "cancel", slot)

@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from ...result_html import COLOURS
-from ...text import clean, cut_middle
+from ...text import clean, cut_middle, dollars
 
 if TYPE_CHECKING:
     from ..records import IterationRecord
@@ -57,7 +57,7 @@ def run_html(run: RunRecord) -> str:
 
 def _row(run: RunRecord) -> list[str]:
     confidence = "" if run.shown_confidence is None else f"{run.shown_confidence:.2f}"
-    cost = "" if run.cost_usd is None else f"${run.cost_usd:.4f}"
+    cost = "" if run.cost_usd is None else dollars(run.cost_usd)
     numbers = [f"{run.iterations_used}", f"{run.tokens:,}", cost, f"{run.duration:.1f} s"]
     answer = _text((run.answer or run.reason or "")[:120])
     start = [f"<code>{_text(run.id)}</code>", _time(run.started), _text(run.task or run.name), _ending(run)]
@@ -97,7 +97,7 @@ def _time(seconds: float) -> str:
 
 
 def _used(run: RunRecord) -> str:
-    cost = "" if run.cost_usd is None else f", ${run.cost_usd:.4f}"
+    cost = "" if run.cost_usd is None else f", {dollars(run.cost_usd)}"
     iterations = f"{_count(run.iterations_used, 'iteration')}, {_count(run.llm_calls, 'LLM call')} from the code"
     return f"{iterations}, {run.tokens:,} tokens{cost}, {run.duration:.1f} s"
 

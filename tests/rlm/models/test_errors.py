@@ -16,7 +16,7 @@ from rlm.models.client import ModelError, ask
 from rlm.models.direct import http1
 from rlm.models.direct.connection import connections
 from rlm.models.errors import Fault, describe, describe_deadline, read_fault
-from rlm.models.requests import on_wait
+from rlm.models.requests import on_wait, retry_within
 from rlm.models.retry import RetryPolicy
 from tests.support.chat_server import Play, completion, error
 
@@ -128,6 +128,8 @@ async def test_connections_that_always_break(chat, lm_for, way):
     fault = await failed(lm_for(chat.url, way))
     assert fault.kind == "transport"
     assert len(chat.requests) == 3
+    if way == "direct":
+        assert "the connection was lost, 3 times" in str(fault)
 
 
 async def test_a_slow_answer(chat, lm_for, way):
@@ -169,10 +171,12 @@ async def test_a_deadline_that_has_passed(chat, lm_for, way):
 LASTING = {
     "a bad key": (401, error(f"Incorrect API key provided: {KEY}", "invalid_api_key"), "key", "OPENAI_API_KEY"),
     "a key without rights": (403, error("not yours"), "key", "OPENAI_API_KEY"),
+    "no access": (403, error("Country not supported"), "key", "the server refused access (Country not supported)"),
+    "another address": (302, b"", "server", "the server names another address"),
     "no credit": (402, error("pay first"), "billing", "pay first"),
     "no quota": (429, error("You exceeded your quota", "insufficient_quota"), "billing", "Check the account"),
     "an unknown model": (404, error("The model `local` does not exist", "model_not_found"), "model", "does not exist"),
-    "an unknown place": (404, b"<html>Not Found</html>", "model", "api_base"),
+    "an unknown place": (404, b"<html>Not Found</html>", "model", "nothing at this address"),
     "too long": (400, error("maximum context length is 10", "context_length_exceeded"), "context", "Send less"),
     "too long, in words": (400, error("This model's maximum context length is 4096 tokens."), "context", "Send less"),
     "too long for the server": (413, b"", "context", "Send less"),
@@ -217,7 +221,7 @@ def test_a_name_without_a_provider_is_no_model(monkeypatch):
         ("bedrock/some.model", "Bedrock takes credentials of AWS: AWS_ACCESS_KEY_ID"),
         ("vertex_ai/gemini", "Vertex_ai takes the default credentials of Google Cloud"),
         ("azure/deployment", "with `api_base:` and `api_version:`"),
-        ("groq/model", "Set GROQ_API_KEY, or api_key on the model."),
+        ("groq/model", "Set GROQ_API_KEY, or say which key: `api_key_env:` in a task file"),
     ],
 )
 def test_the_advice_about_a_key_is_that_of_the_provider(model, words):
@@ -225,6 +229,24 @@ def test_the_advice_about_a_key_is_that_of_the_provider(model, words):
 
     fault = Fault("key", "no credentials", passing=False)
     assert words in describe(fault, dspy.LM(model), 1)
+
+
+@pytest.mark.parametrize(
+    ("variable", "settings", "words"),
+    [
+        ("sk-1", {}, "Check the value of GROQ_API_KEY"),
+        (None, {"api_key": "sk-2"}, "Check api_key on the model, or leave it out and set GROQ_API_KEY."),
+        (None, {}, "Set GROQ_API_KEY"),
+    ],
+)
+def test_a_key_that_was_sent_is_to_be_checked_and_not_set(monkeypatch, variable, settings, words):
+    import dspy
+
+    monkeypatch.delenv("GROQ_API_KEY", raising=False)
+    if variable:
+        monkeypatch.setenv("GROQ_API_KEY", variable)
+    fault = Fault("key", "wrong key", passing=False)
+    assert words in describe(fault, dspy.LM("groq/model", **settings), 1)
 
 
 def test_a_module_that_a_provider_needs_is_named_and_not_waited_for():
@@ -257,6 +279,9 @@ async def test_a_body_that_is_no_answer(chat, lm_for, way, body):
     fault = await failed(lm_for(chat.url, way))
     assert fault.kind in ("server", "unknown")
     assert len(chat.requests) == 1
+    if way == "direct":
+        assert "the server's response is no completion" in str(fault)
+        assert "It usually ends in /v1." in str(fault)
 
 
 async def test_a_huge_body(chat, lm_for, way, monkeypatch):
@@ -328,6 +353,30 @@ def test_waits_grow_and_differ():
         assert all(most / 2 <= one <= most for one in wait)
         assert len(set(wait)) > 1
     assert all(5.0 <= retry.delay(1, 5.0) <= 5.5 for _ in range(50))
+
+
+@pytest.mark.parametrize("asked", [0.0, 0.001])
+def test_a_server_that_asks_for_hardly_any_wait_is_asked_ever_less_often(asked):
+    retry = RetryPolicy(first=1.0, longest=10.0)
+    assert [retry.delay(failures, asked) >= least for failures, least in ((1, 0.5), (3, 2.0), (9, 5.0))] == [True] * 3
+
+
+@pytest.mark.parametrize("header", ["0", "-5", "Wed, 21 Oct 2015 07:28:00 GMT"])
+async def test_a_time_that_is_over_is_no_reason_to_ask_at_once(chat, lm_for, way, header):
+    chat.plays = [Play(429, error("slow down"), {"Retry-After": header})]
+    fault = await failed(lm_for(chat.url, way, num_retries=1), retry=RetryPolicy(first=0.2, patience=0.9))
+    assert fault.kind == "rate"
+    assert len(chat.requests) <= 4
+
+
+async def test_no_attempt_is_waited_for_that_the_run_has_no_time_for(chat, lm_for, way):
+    chat.plays = [Play(429, error("slow down"), {"Retry-After": "30"})]
+    with retry_within(lambda: 20.0):
+        fault = await failed(lm_for(chat.url, way))
+    assert fault.kind == "rate"
+    assert "too many requests (slow down). The next attempt would be in 3" in str(fault)
+    assert "after the time of the run (max_duration)" in str(fault)
+    assert fault.waited == fault.queued == 0
 
 
 @pytest.mark.parametrize("status", [429, 503, 529])

@@ -17,7 +17,7 @@ export function dollars(value) {
   if (value === null || value === undefined) return "–";
   const n = Number(value);
   if (n === 0) return "$0";
-  if (n < 0.0001) return "<$0.0001";
+  if (n < 0.001) return `$${n.toFixed(Math.min(12, 1 - Math.floor(Math.log10(n))))}`; // as in rlm/text.py
   return n < 1 && Math.round(n * 1e4) % 100 ? `$${n.toFixed(4)}` : `$${n.toFixed(2)}`;
 }
 

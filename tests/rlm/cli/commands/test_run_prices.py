@@ -140,9 +140,13 @@ def fetched(monkeypatch) -> list[str]:
     return urls
 
 
+MORE_THAN_TEXT = Play(body=json.dumps({"id": "1", "object": "chat.completion", "created": 1, "choices": []}).encode())
+
+
+@pytest.mark.parametrize("before", [[], [MORE_THAN_TEXT]], ids=["plain", "read by dspy"])
 @pytest.mark.parametrize("price", [{}, {"price": {"input": 0.5, "output": 2}}], ids=["unpriced", "priced"])
-def test_no_price_list_is_fetched_that_nobody_asked_for(server, tmp_path, capfd, fetched, price):
-    server.plays = [Play(body=completion(SUBMIT, usage=USAGE))]
+def test_no_price_list_is_fetched_that_nobody_asked_for(server, tmp_path, capfd, fetched, price, before):
+    server.plays = [*before, Play(body=completion(SUBMIT, usage=USAGE))]
     write(server, tmp_path, model=price)
     result, error = run(capfd)
     assert result["status"] == "submitted"

@@ -283,7 +283,7 @@ def test_a_reply_without_code_is_an_iteration_too(task: Task) -> None:
         line_view.observe(event)
         live_view.observe(event)
     live_view.stop()
-    assert "iteration 3 failed (no code) There was no code in your reply." in lines.getvalue()
+    assert "iteration 3 failed (no code) the model wrote: It must be 5." in lines.getvalue()
     assert "✗  3  no code" in screen.getvalue()
     last = state.iterations[-1]
     assert (last.number, last.code) == (3, "")
