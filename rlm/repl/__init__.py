@@ -1,1 +1,1 @@
-"""The driver: ask the model, run its code, remember, until it submits or a budget runs out."""
+"""One run: the loop, and what it is made of. Read `loop.py` first."""

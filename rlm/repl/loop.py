@@ -2,7 +2,7 @@
 
 This is the whole loop. What it uses is one module away: `config` (what a run is made with), `profiles` (what the model
 reads), `reply` (what it wrote), `session` (where its code runs), `tools` (what its code calls), `llm` (the models),
-`extraction` (the outputs of a run that did not submit).
+`extraction` (the outputs of a run that did not submit), `ending` (what every result carries).
 """
 
 from __future__ import annotations
