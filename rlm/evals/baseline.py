@@ -16,8 +16,8 @@ from ..extraction.retry import ExtractionOrchestrator, Reply
 from ..reading.direct import direct_prompt
 from ..repl import event_data
 from ..repl.config import RunConfig
-from ..repl.ending import failure
 from ..repl.llm import RunModels, exclude_waiting
+from ..repl.result import failure
 from ..results import ExecutionResult, Failed, Submitted
 from ..signatures import InvalidOutputs, Signature
 

@@ -2,7 +2,7 @@
 
 This is the whole loop. What it uses is one module away: `config` (what a run is made with), `profiles` (what the model
 reads), `reply` (what it wrote), `session` (where its code runs), `tools` (what its code calls), `llm` (the models),
-`extraction` (the outputs of a run that did not submit), `ending` (what every result carries).
+`extraction` (the outputs of a run that did not submit), `result` (what every result carries).
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from ..results import ExecutionResult, Failed, FailureCause, Submitted
 from ..signatures import Signature
 from . import event_data, verification
 from .config import RunConfig
-from .ending import complete, failure, judge
 from .extraction import extract_outputs
 from .hints.grounding import Grounding
 from .hints.rules import CellFacts, hints_for
@@ -37,6 +36,7 @@ from .output_checks import output_check
 from .profiles import profile_for
 from .provenance import ModelAnswers
 from .replay import RecordedRun
+from .result import complete, failure, judge
 from .session import ReplSession, helper_source, output_of
 from .tools import REPEATABLE, RESERVED, DepthExceeded, ReplTools
 from .verification import FirstAnswer

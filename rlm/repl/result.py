@@ -1,4 +1,4 @@
-"""The ending of a run: its result, with the history, the usage, the evidence and the confidence.
+"""The result of a run, completed: with the history, the usage, the evidence and the confidence.
 
 What these are is not decided here: see `provenance` for the evidence, `trust` for the confidence.
 """
