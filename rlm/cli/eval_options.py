@@ -12,12 +12,15 @@ from click.shell_completion import CompletionItem
 if TYPE_CHECKING:
     from ..evals.log import EvalLog
 
-_LENGTH = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kKmM]?)")
+_LENGTH = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kKmM]?)(t?)")
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
+_TOKEN_UNITS = {"": 1, "k": 1_024, "m": 1_048_576}
+_CHARS_PER_TOKEN = 3.3
+"""Of labelled lines with dates and user numbers (OOLONG's contexts); other texts have more characters a token."""
 
 
 class LengthsType(click.ParamType):  # type: ignore[type-arg]
-    """Lengths in characters: `64k`, or several, as in `4k,64k,1M`."""
+    """Lengths in characters: `64k`, or several, as in `4k,64k,1M`; with a `t`, in tokens, about: `32kt`."""
 
     name = "lengths"
 
@@ -31,8 +34,13 @@ class LengthsType(click.ParamType):  # type: ignore[type-arg]
         for part in str(value).split(","):
             match = _LENGTH.fullmatch(part.strip())
             if match is None:
-                self.fail(f"{part.strip()!r} is not a length, a number of characters such as 64k or 1M", param, ctx)
-            length = round(float(match[1]) * _UNITS[match[2].lower()])
+                self.fail(
+                    f"{part.strip()!r} is not a length, a number of characters such as 64k or 1M, or of tokens: 32kt",
+                    param,
+                    ctx,
+                )
+            number, unit = float(match[1]), match[2].lower()
+            length = round(number * _TOKEN_UNITS[unit] * _CHARS_PER_TOKEN if match[3] else number * _UNITS[unit])
             if not MIN_LENGTH <= length <= MAX_LENGTH:
                 self.fail(f"{length:,} is not between {MIN_LENGTH:,} and {MAX_LENGTH:,} characters", param, ctx)
             lengths[length] = None
@@ -45,11 +53,11 @@ class SuitesType(click.ParamType):  # type: ignore[type-arg]
     name = "suites"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """Return the names, each once; `all` is every suite."""
+        """Return the names, each once; `all` is every suite of made-up texts."""
         if isinstance(value, tuple):
             return value
         from ..evals.config import is_suite_file
-        from ..evals.suites import SUITES
+        from ..evals.suites import ALL_SUITES, SUITES
         from ..tasks.errors import suggestion
 
         parts = [part.strip() for part in str(value).split(",")]
@@ -59,18 +67,18 @@ class SuitesType(click.ParamType):  # type: ignore[type-arg]
                 self.fail(f"{name} is a directory; a suite of your own is a .jsonl file", param, ctx)
             if is_suite_file(name) and not Path(name).is_file():
                 self.fail(f"there is no file {name}", param, ctx)
-            if not is_suite_file(name) and name not in SUITES:
-                near = suggestion(name, SUITES)
+            if not is_suite_file(name) and name not in ALL_SUITES:
+                near = suggestion(name, ALL_SUITES)
                 self.fail(f"there is no suite {name!r}{near}\nA suite of your own is a .jsonl file.", param, ctx)
         return names
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Complete names of suites, or files."""
-        from ..evals.suites import SUITES
+        from ..evals.suites import ALL_SUITES
 
         before, comma, last = incomplete.rpartition(",")
-        found = [name for name in SUITES if name.startswith(last)]
-        items = [CompletionItem(f"{before}{comma}{name}", help=SUITES[name].about) for name in found]
+        found = [name for name in ALL_SUITES if name.startswith(last)]
+        items = [CompletionItem(f"{before}{comma}{name}", help=ALL_SUITES[name].about) for name in found]
         return items or [CompletionItem(incomplete, type="file")]
 
 

@@ -129,6 +129,9 @@ class Evaluation:
     baseline: str | None = None
     """`direct` runs no REPL: the whole input is in the prompt."""
 
+    texts: Path | None = None
+    """The folder of the texts that some suites take their samples from."""
+
     def samples(self) -> Iterator[Sample]:
         """Yield the samples in order, generated on demand. Raises `EvalLogError` for an unknown suite."""
         for name in self.suites:
@@ -136,7 +139,7 @@ class Evaluation:
                 yield from file_samples(name)[: self.count]
             else:
                 for length in self.lengths:
-                    yield from _suite(name).generate(self.seed, length, self._count)
+                    yield from _suite(name).generate(self.seed, length, self._count, self._corpora)
 
     @property
     def total(self) -> int:
@@ -168,13 +171,14 @@ class Evaluation:
             "format": FORMAT,
             "versions": {"rlm": __version__, "dspy": dspy.__version__},
             "machine": {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"},
-            "suites": [_suite_entry(name) for name in self.suites],
+            "suites": [_suite_entry(name, self._corpora) for name in self.suites],
             "lengths": list(self.lengths),
             "count": self.count,
             "seed": self.seed,
             "epochs": self.epochs,
             "total": self.total,
             "baseline": self.baseline,
+            "texts": None if self.texts is None else str(self.texts.absolute()),
             "models": models,
             "scripts": _script_hashes(task),
             "configuration": {
@@ -199,7 +203,9 @@ class Evaluation:
                 text = path.read_text(encoding="utf-8") if path is not None else text
             except OSError as error:
                 raise EvalLogError(f"the settings of this log contained a key, and {path} is gone: {error}") from None
-        refuse_changed(header, (_suite_entry(suite["path"] or suite["name"]) for suite in header["suites"]))
+        texts = Path(header["texts"]) if header.get("texts") else None
+        corpora = _corpora(texts)
+        refuse_changed(header, (_suite_entry(suite["path"] or suite["name"], corpora) for suite in header["suites"]))
         return cls(
             suites=tuple(suite["path"] or suite["name"] for suite in header["suites"]),
             settings=EvalSettings(text, path, stored["models"], stored["budget"], stored["error_rate"]),
@@ -208,6 +214,7 @@ class Evaluation:
             seed=header["seed"],
             epochs=header["epochs"],
             baseline=header["baseline"],
+            texts=texts,
         )
 
     def _ids_of(self, name: str) -> list[str]:
@@ -215,6 +222,10 @@ class Evaluation:
             return [sample.id for sample in file_samples(name)[: self.count]]
         suite = _suite(name)
         return [suite.id_of(self.seed, length, index) for length in self.lengths for index in range(self._count)]
+
+    @property
+    def _corpora(self) -> Any:
+        return _corpora(self.texts)
 
     @property
     def _count(self) -> int:
@@ -245,16 +256,27 @@ def file_samples(path: str) -> list[Sample]:
 
 
 def _suite(name: str) -> Any:
-    from .suites import SUITES
+    from .suites import ALL_SUITES
 
-    if name not in SUITES:
+    if name not in ALL_SUITES:
         raise EvalLogError(f"there is no suite {name!r}; `rlm eval list` shows them, and a file ends in .jsonl")
-    return SUITES[name]
+    return ALL_SUITES[name]
 
 
-def _suite_entry(name: str) -> dict[str, Any]:
+def _corpora(texts: Path | None) -> Any:
+    from .suites import Corpora
+
+    return None if texts is None else Corpora(texts)
+
+
+def _suite_entry(name: str, corpora: Any) -> dict[str, Any]:
     if not is_suite_file(name):
-        return {"name": _suite(name).name, "path": None, "digest": None}
+        suite = _suite(name)
+        if suite.needs is None:
+            return {"name": suite.name, "path": None, "digest": None}
+        if corpora is None:
+            raise EvalLogError(f"the suite {name} is on real texts: give their folder with --texts")
+        return {"name": suite.name, "path": None, "digest": corpora.digest(suite.needs)}
     path = Path(name).absolute()
     try:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()

@@ -222,12 +222,13 @@ def read_header(folder: Path) -> dict[str, Any]:
 
 
 def refuse_changed(header: Mapping[str, Any], suites: Iterable[Mapping[str, Any]]) -> None:
-    """Raise `EvalLogError` if the file of a suite has changed since the log was started."""
-    digests = {suite["path"]: suite.get("digest") for suite in header["suites"] if suite.get("path")}
+    """Raise `EvalLogError` if the file, or the texts, of a suite have changed since the log was started."""
+    digests = {suite["path"] or suite["name"]: suite.get("digest") for suite in header["suites"]}
     for suite in suites:
-        path = suite.get("path")
-        if path in digests and suite.get("digest") != digests[path]:
-            raise EvalLogError(f"{path} has changed since the log was started; restore it, or start another log")
+        name = suite["path"] or suite["name"]
+        if name in digests and suite.get("digest") != digests[name]:
+            what = name if suite["path"] else f"what --texts has for the suite {name}"
+            raise EvalLogError(f"{what} has changed since the log was started; restore it, or start another log")
 
 
 def read_entries(folder: Path) -> Iterator[LogEntry]:

@@ -30,6 +30,7 @@ def evaluate(
     epochs: int = 1,
     baseline: Literal["direct"] | None = None,
     error_rate: float | None = None,
+    texts: str | Path | None = None,
     log: str | Path | None = None,
     at_once: int = 1,
     max_cost: float | None = None,
@@ -47,6 +48,7 @@ def evaluate(
             the seed that they are generated from.
         epochs: how often each sample is run.
         baseline: `direct` runs no REPL, with the whole input in the prompt.
+        texts: the folder of the texts that the suites `oolong`, `oolong-pairs`, `ruler` and `logs` are about.
 
     With which models:
         task: a task file with models, budget, sandbox and tools; its signature and inputs are not used.
@@ -68,7 +70,8 @@ def evaluate(
 
     names = (suites,) if isinstance(suites, str) else tuple(suites)
     settings = EvalSettings.read(task, models=dict(models or {}), budget=dict(budget or {}), error_rate=error_rate)
-    evaluation = Evaluation(names, settings, tuple(lengths), count, seed, epochs, baseline)
+    folder_of_texts = None if texts is None else Path(texts)
+    evaluation = Evaluation(names, settings, tuple(lengths), count, seed, epochs, baseline, folder_of_texts)
     folder = Path(log) if log is not None else new_log_folder(names, baseline)
     recorder = default_observer() if trace else ignore
     with open_evaluation(evaluation, folder) as run:

@@ -72,6 +72,13 @@ def same_items(expected: Any, given: Any) -> float:
     return float(count_matches(expected, given) == len(expected))
 
 
+def contains(expected: Any, given: Any) -> float:
+    """Return the share of the expected texts that occur in the answer, in any case (RULER's `string_match_all`)."""
+    wanted = expected if isinstance(expected, list) else [expected]
+    text = (", ".join(map(str, given)) if isinstance(given, list) else str(given)).lower()
+    return sum(str(one).lower() in text for one in wanted) / len(wanted) if wanted else 1.0
+
+
 def items_f1(expected: Any, given: Any) -> float:
     """Return the F1 score over distinct items in any order."""
     if not isinstance(expected, list) or not isinstance(given, list):
@@ -103,6 +110,7 @@ SCORERS: dict[str, Scorer] = {
     "number": number,
     "set": same_items,
     "items": items_f1,
+    "contains": contains,
     "pairs": pairs_f1,
     "values": values,
 }

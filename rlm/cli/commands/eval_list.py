@@ -23,17 +23,21 @@ def command(logs: bool, as_json: bool) -> None:
 
 
 def _suites(as_json: bool) -> None:
-    from ...evals.suites import SUITES
+    from ...evals.suites import ALL_SUITES, TEXT_SUITES
     from ..console import print_json, print_page
 
     if as_json:
-        for suite in SUITES.values():
-            print_json({"name": suite.name, "about": suite.about})
+        for suite in ALL_SUITES.values():
+            print_json({"name": suite.name, "about": suite.about, "texts": suite.needs})
         return
     from ..pages.tables import facts_table
 
-    print_page(facts_table(((suite.name, suite.about) for suite in SUITES.values()), name_style="bold"))
-    click.echo("\nRun one with `rlm eval run NAME --model MODEL`; a suite of your own is a JSONL file.", err=True)
+    print_page(facts_table(((suite.name, suite.about) for suite in ALL_SUITES.values()), name_style="bold"))
+    click.echo(
+        "\nRun one with `rlm eval run NAME --model MODEL`; a suite of your own is a JSONL file. "
+        f"{', '.join(TEXT_SUITES)} are on real texts: --texts DIR.",
+        err=True,
+    )
 
 
 def _logs(as_json: bool) -> None:

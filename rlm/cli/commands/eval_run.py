@@ -50,11 +50,17 @@ class _EvalRun(click.Command):
     default="64k",
     show_default=True,
     metavar="N",
-    help="Characters of input: 64k, or several, as in 4k,64k,1M.",
+    help="Characters of input: 64k, or several, as in 4k,64k,1M; with a t, tokens, about: 32kt.",
 )
 @click.option("--count", type=click.IntRange(1), help="Samples of each suite and length. Default: 20; of a file, all.")
 @click.option("--seed", type=int, default=1, show_default=True, help="The seed of the samples.")
 @click.option("--epochs", type=click.IntRange(1), default=1, show_default=True, help="Runs of each sample.")
+@click.option(
+    "--texts",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="The texts of oolong, oolong-pairs, ruler and logs: folders questions, prose and logs.",
+)
 @click.option("--baseline", type=click.Choice(["direct"]), help="No REPL: the whole input in the prompt.")
 @click.option(
     "--task",
@@ -93,6 +99,7 @@ def command(
       rlm eval run needle,count --length 16k,256k --model openai/gpt-5-mini --epochs 3 --log mini
       rlm eval run tickets.jsonl --task settings.yaml --max-cost 5
       rlm eval run needle --length 64k --model openai/gpt-5-mini --baseline direct
+      rlm eval run oolong --texts texts --length 32kt --model openai/gpt-5-mini
 
     \b
     Exit codes: 0 all samples were run, 1 some are missing or ended by an error,
@@ -126,6 +133,7 @@ def command(
         seed=options["seed"],
         epochs=options["epochs"],
         baseline=options["baseline"],
+        texts=options["texts"],
     )
     arguments = ctx.meta["rlm.arguments"]
     if log_folder is None:

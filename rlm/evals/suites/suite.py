@@ -1,4 +1,4 @@
-"""`Suite`: a named generator of samples."""
+"""`Suite`: a named generator of samples, from a seed alone or from texts in a folder."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..sample import Sample
+from .corpora import Corpora, CorpusMissing
 from .dice import Dice
 
 MIN_LENGTH, MAX_LENGTH = 4_000, 10_000_000
@@ -20,11 +21,14 @@ class GeneratedTask:
     inputs: dict[str, Any]
     expected: dict[str, Any]
     meta: dict[str, Any]
+    signature: str | None = None
+    scoring: dict[str, str] | None = None
+    """The signature and the scoring of this sample, where they differ from those of the suite."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Samples of one kind. The same seed, length and index always generate the same sample."""
+    """Samples of one kind. The same seed, length and index always generate the same sample (from the same texts)."""
 
     name: str
     about: str
@@ -32,24 +36,31 @@ class Suite:
 
     signature: str
     scoring: dict[str, str]
-    make: Callable[[Dice, int], GeneratedTask]
+    make: Callable[..., GeneratedTask]
+    """Generates a task from dice and a length; of a suite with `needs`, also from texts and the index of the sample."""
 
-    def generate(self, seed: int, length: int, count: int) -> Iterator[Sample]:
+    needs: str | None = None
+    """The texts that it takes its samples from: `questions`, `prose` or `logs`; None for made-up ones."""
+
+    def generate(self, seed: int, length: int, count: int, corpora: Corpora | None = None) -> Iterator[Sample]:
         """Yield so many samples of about `length` characters. Raises `ValueError` for an unsupported length."""
         if not MIN_LENGTH <= length <= MAX_LENGTH:
             raise ValueError(f"suite {self.name}: length {length:,} is not between {MIN_LENGTH:,} and {MAX_LENGTH:,}")
+        if self.needs is not None and corpora is None:
+            raise CorpusMissing(f"the suite {self.name} is on real texts: give their folder with --texts")
         for index in range(count):
-            task = self.make(Dice(self.name, seed, length, index), length)
+            dice = Dice(self.name, seed, length, index)
+            task = self.make(dice, length) if self.needs is None else self.make(dice, length, corpora, index)
             yield Sample(
                 self.id_of(seed, length, index),
                 self.name,
                 length,
                 seed,
-                self.signature,
+                task.signature or self.signature,
                 task.instructions,
                 task.inputs,
                 task.expected,
-                dict(self.scoring),
+                dict(task.scoring or self.scoring),
                 task.meta,
             )
 

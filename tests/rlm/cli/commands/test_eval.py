@@ -395,12 +395,12 @@ def test_what_is_no_log_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_the_examples_in_the_help_name_suites_that_there_are() -> None:
     from rlm.cli.commands import eval as evals
     from rlm.cli.commands import eval_run
-    from rlm.evals.suites import SUITES
+    from rlm.evals.suites import ALL_SUITES
 
     said = f"{evals.command.help}\n{eval_run.command.help}"
     named = {name for one in re.findall(r"rlm eval run (\S+)", said) for name in one.split(",")}
     assert {"needle", "count"} <= named
-    assert {name for name in named if not name.endswith(".jsonl")} <= SUITES.keys() | {"all"}
+    assert {name for name in named if not name.endswith(".jsonl")} <= ALL_SUITES.keys() | {"all"}
 
 
 def test_the_summary_says_which_tier_answered_and_what_to_do(
