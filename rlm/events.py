@@ -60,7 +60,7 @@ class BaseEvent:
         return _recorded(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """The event as plain data: `kind`, `run_id`, `time`, and the fields of its kind."""
+        """Return the event as plain data: `kind`, `run_id`, `time`, and the fields of its kind."""
         return {"kind": self.kind, "run_id": self.run_id, "time": self.time, **self.data}
 
 
@@ -562,7 +562,7 @@ class FailedThreshold:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> FailedThreshold:
-        """The threshold of a log entry, which another program may have written."""
+        """Return the threshold of a log entry, which another program may have written."""
         return cls(str(data.get("metric")), data.get("threshold"), data.get("actual"))
 
 
@@ -577,12 +577,12 @@ class RankedPlan:
     """The whole plan as plain data."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan, its score and its rank."""
+        """Return the plan, its score and its rank."""
         return {**self.plan, "score": self.score, "rank": self.rank}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RankedPlan:
-        """The candidate that `to_dict` described."""
+        """Return the candidate that `to_dict` described."""
         return cls(str(data.get("name")), data["rank"], data["score"], data)
 
 
@@ -864,7 +864,7 @@ def _recorded(event: BaseEvent) -> dict[str, Any]:
 
 
 def _own_fields(kind: type[BaseEvent]) -> tuple[tuple[str, Any], ...]:
-    """The fields of a kind that its base does not have, with the value at which each is left out."""
+    """Return the fields of a kind that its base does not have, with the value at which each is left out."""
     if kind not in _FIELDS:
         base = {attribute.name for attribute in dataclasses.fields(BaseEvent)}
         own = [attribute for attribute in dataclasses.fields(kind) if attribute.name not in base]
@@ -878,7 +878,7 @@ _FIELDS: dict[type[BaseEvent], tuple[tuple[str, Any], ...]] = {}
 
 
 def _plain(value: Any) -> Any:
-    """A field as plain data."""
+    """Return a field as plain data."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

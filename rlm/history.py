@@ -53,7 +53,7 @@ class REPLHistoryEntry:
         return self.output if self.printed_chars is None else self.output[: self.printed_chars]
 
     def render(self) -> str:
-        """The iteration as a model reads it."""
+        """Return the iteration as a model reads it."""
         marks = fence(self.code)
         return (
             f"### Iteration {self.iteration}\n{self.reasoning or ''}\n"
@@ -61,7 +61,7 @@ class REPLHistoryEntry:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry as plain JSON values."""
+        """Return the entry as plain JSON values."""
         made = dataclasses.asdict(self)
         made["calls"] = list(made["calls"])
         made["variables_changed"] = {kind: list(names) for kind, names in made["variables_changed"].items()}
@@ -69,7 +69,7 @@ class REPLHistoryEntry:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> REPLHistoryEntry:
-        """The entry that `to_dict` described; the seed's five fields are enough."""
+        """Return the entry that `to_dict` described; the seed's five fields are enough."""
         changes = {name: tuple(names) for name, names in data.get("variables_changed", {}).items()}
         return cls(
             iteration=data["iteration"],
@@ -113,16 +113,16 @@ class REPLHistory(Sequence[REPLHistoryEntry]):
         return count
 
     def render(self, max_chars: int | None = None) -> str:
-        """The history as a model reads it, in at most `max_chars` characters."""
+        """Return the history as a model reads it, in at most `max_chars` characters."""
         return render(self._entries, max_chars)
 
     def to_list(self) -> list[dict[str, Any]]:
-        """The history as plain JSON values."""
+        """Return the history as plain JSON values."""
         return [entry.to_dict() for entry in self._entries]
 
     @classmethod
     def from_list(cls, data: Iterable[Mapping[str, Any]]) -> REPLHistory:
-        """The history that `to_list` described."""
+        """Return the history that `to_list` described."""
         return cls(REPLHistoryEntry.from_dict(entry) for entry in data)
 
     def __len__(self) -> int:

@@ -125,13 +125,13 @@ class Evidence:
         return self.kind in ("typed", "defaulted", "none")
 
     def to_dict(self) -> dict[str, Any]:
-        """The evidence as plain JSON values, without what is empty."""
+        """Return the evidence as plain JSON values, without what is empty."""
         plain = {name: value for name, value in dataclasses.asdict(self).items() if value not in (None, (), 0, False)}
         return {**plain, "quote": self.quote}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Evidence:
-        """The evidence that `to_dict` described. What this version does not know is left out."""
+        """Return the evidence that `to_dict` described. What this version does not know is left out."""
         names = {field.name for field in dataclasses.fields(cls)}
         values = {name: value for name, value in data.items() if name in names}
         if (span := data.get("span")) is not None:
@@ -276,7 +276,7 @@ class Submitted(_Result, Generic[T]):
         return 1.0 if self.probability is None else self.probability
 
     def map(self, fn: Callable[[T], U]) -> Submitted[U]:
-        """The same result with other outputs."""
+        """Return the same result with other outputs."""
         return _with_outputs(self, fn(self.outputs))  # type: ignore[no-any-return]
 
 
@@ -315,7 +315,7 @@ class Extracted(_Result, Generic[T]):
         return self.usage.llm_calls
 
     def map(self, fn: Callable[[T], U]) -> Extracted[U]:
-        """The same result with other outputs."""
+        """Return the same result with other outputs."""
         return _with_outputs(self, fn(self.outputs))  # type: ignore[no-any-return]
 
 
@@ -367,7 +367,7 @@ ExecutionResult: TypeAlias = Submitted[T] | Extracted[T] | Failed
 
 
 def from_dict(data: Mapping[str, Any], signature: Signature) -> ExecutionResult[Any]:
-    """The result that `to_dict` described; its outputs are checked against the signature again."""
+    """Return the result that `to_dict` described; its outputs are checked against the signature again."""
     about: dict[str, Any] = {"usage": Usage.from_dict(data["usage"]), "run_id": data["run_id"]}
     about |= {"plan": data.get("plan"), "agreement": data.get("agreement")}
     about["evidence"] = tuple(map(Evidence.from_dict, data.get("evidence") or ()))
@@ -397,7 +397,7 @@ def from_dict(data: Mapping[str, Any], signature: Signature) -> ExecutionResult[
 
 
 def from_json(text: str | bytes, signature: Signature) -> ExecutionResult[Any]:
-    """The result that `to_json` wrote."""
+    """Return the result that `to_json` wrote."""
     return from_dict(json.loads(text), signature)
 
 
@@ -406,7 +406,7 @@ def _with_outputs(result: Any, outputs: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A value as plain JSON. `map` may have put anything into the outputs: what JSON does not know becomes text."""
+    """Return a value as plain JSON: `map` may have put anything there, and what JSON does not know becomes text."""
     return to_jsonable_python(value, fallback=str, inf_nan_mode="null", round_trip=True)
 
 

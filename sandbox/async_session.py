@@ -62,7 +62,7 @@ class AsyncSession:
         return self
 
     async def _opened_here(self, loop: asyncio.AbstractEventLoop) -> Session | None:
-        """The session, if there is a kernel that waits for it and nothing that would keep the loop busy."""
+        """Return the session, if there is a kernel that waits for it and nothing that would keep the loop busy."""
         options = self._options
         if options["kernel_name"] is not None or not data.is_small(options["inputs"]):
             return None

@@ -58,7 +58,7 @@ class Collector:
             self.reply = message
 
     def raw(self, data: bytes) -> None:
-        """What the process wrote past Python: a library in C, a child process, a crash."""
+        """Return what the process wrote past Python: a library in C, a child process, a crash."""
         self._count(len(data))
         self.add_output("stderr", data.decode("utf-8", "replace"))
 
@@ -118,14 +118,14 @@ class Collector:
         )
 
     def variables(self, known: KnownVariables) -> dict[str, Variable] | None:
-        """The snapshot that came with the reply, if one did."""
+        """Return the snapshot that came with the reply, if one did."""
         snapshot = self.facts.get("variables")
         if self.reply is None or not isinstance(snapshot, dict):
             return None
         return known.read(snapshot, self.reply.cost)
 
     def limit(self) -> errors.LimitExceeded | None:
-        """The limit that the kernel ran into by its own account."""
+        """Return the limit that the kernel ran into by its own account."""
         limits = self._limits
         match self.facts.get("limit"):
             case "memory":

@@ -69,7 +69,7 @@ class _Sealed:
         return self
 
     def read(self) -> bytes:
-        """The bytes themselves, for a kernel that cannot take a descriptor."""
+        """Return the bytes themselves, for a kernel that cannot take a descriptor."""
         return os.pread(self._descriptor, self.size, 0)
 
     def __del__(self) -> None:
@@ -117,7 +117,7 @@ class _Streamed:
         return end
 
     def read(self) -> bytes:
-        """The bytes themselves."""
+        """Return the bytes themselves."""
         return bytes(self._data)
 
     def _write(self, into: int) -> None:
@@ -179,7 +179,7 @@ def pack(inputs: Mapping[str, Any], *, by: Literal["descriptor", "buffer"]) -> P
 
 
 def is_small(inputs: Mapping[str, Any]) -> bool:
-    """Whether these inputs are plainly so little that packing them takes no time to speak of."""
+    """Return whether these inputs are plainly so little that packing them takes no time to speak of."""
     plain = (str, bytes, int, float, bool, types.NoneType, _Sealed)
     return all(
         isinstance(value, plain) and not (isinstance(value, str | bytes) and len(value) > SMALL_BYTES)
@@ -206,7 +206,7 @@ def check_name(name: str) -> None:
 
 
 def _is_streamed(text: str) -> bool:
-    """Whether a kernel can take the memory of this text as it is."""
+    """Return whether a kernel can take the memory of this text as it is."""
     return len(text) >= _STREAMED_BYTES and text.isascii() and sys.implementation.name == "cpython"
 
 
@@ -262,7 +262,7 @@ def _pickled(name: str, value: Any, places: Places) -> bytes:
 
 
 def _utf8(text: str) -> bytes | memoryview:
-    """The text as UTF-8, where it is ASCII without a copy: Python keeps such text in that form already."""
+    """Return the text as UTF-8, where it is ASCII without a copy: Python keeps such text in that form already."""
     if not text.isascii() or sys.implementation.name != "cpython":
         return text.encode("utf-8", "surrogatepass")
     size = ctypes.c_ssize_t()

@@ -52,7 +52,7 @@ def main(as_json: bool = False) -> int:
 
 
 def as_dict(report: Report, checks: tuple[Check, ...]) -> dict[str, Any]:
-    """The findings as plain values."""
+    """Return the findings as plain values."""
     return {
         "tier": report.tier,
         "layers": [asdict(finding) for finding in report.findings],
@@ -61,7 +61,7 @@ def as_dict(report: Report, checks: tuple[Check, ...]) -> dict[str, Any]:
 
 
 def render(console: Console, report: Report, checks: tuple[Check, ...]) -> None:
-    """The findings for a person."""
+    """Return the findings for a person."""
     who = "root" if os.geteuid() == 0 else "an ordinary user"
     console.print(f"Python {platform.python_version()} on {platform.system()} {platform.release()}, as {who}\n")
     if report.tier is None:

@@ -254,13 +254,13 @@ class Exchange:
     # -- what came of it
 
     def answer(self, death: Death | None) -> dict[str, Any]:
-        """What the kernel answered to `ask`. Raises what ended the kernel, if it did."""
+        """Return what the kernel answered to `ask`. Raises what ended the kernel, if it did."""
         if self._got.comm is None:
             raise self._limit or death or errors.SessionClosed("the session was closed")
         return self._got.comm
 
     def result(self, death: Death | None) -> CellResult:
-        """What is known about the cell."""
+        """Return what is known about the cell."""
         if self._link.cancelled:
             raise errors.SessionClosed("the session was closed while the cell ran")
         now, got = time.monotonic(), self._got

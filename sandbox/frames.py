@@ -51,7 +51,7 @@ _encode = json_encoder()
 
 
 def encode(body: dict[str, Any], encoder: Callable[[Any], str] = _encode) -> bytes:
-    """One frame."""
+    """Return one frame."""
     data = encoder(body).encode()
     return _HEAD.pack(len(data)) + data
 
@@ -97,7 +97,7 @@ class Reader:
         self._data += data
 
     def room(self) -> int:
-        """How much to read at once: little, unless the rest of a large frame is on its way."""
+        """Return how much to read at once: little, unless the rest of a large frame is on its way."""
         if len(self._data) < _HEAD.size:
             return _SMALL
         (length,) = _HEAD.unpack_from(self._data)

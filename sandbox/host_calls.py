@@ -63,7 +63,7 @@ def describe(function: F, doc: str | None, signature: str | None) -> F:
 
 
 def described(function: Callable[..., Any]) -> tuple[str | None, str | None]:
-    """The docstring and the signature of a host function, as code that may call it reads them."""
+    """Return the docstring and the signature of a host function, as code that may call it reads them."""
     known: tuple[str | None, str | None] | None = getattr(function, "__dict__", {}).get("_rlm_described")
     if known is not None:
         return known
@@ -148,7 +148,7 @@ class HostCalls:
             return self._waited + (time.monotonic() - self._waits_since if self._in_flight else 0.0)
 
     def describe(self) -> list[dict[str, Any]]:
-        """What the kernel needs to know to offer the functions."""
+        """Return what the kernel needs to know to offer the functions."""
         entries = ((name, *described(function)) for name, function in self.functions.items())
         return [{"name": name, "doc": doc, "signature": signature} for name, doc, signature in entries]
 
@@ -314,7 +314,7 @@ class HostCalls:
         return function(*call.args, **call.kwargs)
 
     def _called_here(self, call: _Call) -> bytes:
-        """The answer of a quick function, which this thread calls itself."""
+        """Return the answer of a quick function, which this thread calls itself."""
         try:
             return self._framed(call, self.functions[call.name](*call.args, **call.kwargs))
         except StopCell:
@@ -345,7 +345,7 @@ class HostCalls:
         return frames.encode(_error(call.number, type(error).__name__, str(error)))
 
     def _framed(self, call: _Call, value: Any) -> bytes:
-        """What a function returned, as a frame; or what is wrong with it."""
+        """Return what a function returned, as a frame; or what is wrong with it."""
         try:
             frame = frames.encode({"id": call.number, "value": value})
         except (TypeError, ValueError, RecursionError) as problem:

@@ -52,7 +52,7 @@ class Setup:
 
     @classmethod
     def choose(cls, isolation: str | frozenset[str], limits: Limits) -> Setup:
-        """The setup for a tier by name, or for exactly these layers, of which nothing is then probed."""
+        """Return the setup for a tier by name, or for exactly these layers, of which nothing is then probed."""
         if isinstance(isolation, frozenset):
             return cls("layers", isolation, limits)
         choice = choose_tier(isolation)
@@ -154,13 +154,13 @@ class KernelProcess:
             self._grow(self.pid, 5 * size)  # a character may take four bytes
 
     def wait(self, seconds: float) -> Exit | None:
-        """How it ended, if it ends within that time."""
+        """Return how it ended, if it ends within that time."""
         with contextlib.suppress(TimeoutError):
             return self._exit.result(seconds)
         return None
 
     def said(self) -> str:
-        """What the process wrote to its standard error itself: a crash, or why it did not start."""
+        """Return what the process wrote to its standard error itself: a crash, or why it did not start."""
         pieces = []
         with contextlib.suppress(BlockingIOError, OSError):
             while piece := os.read(self.errors, 65_536):
@@ -356,7 +356,7 @@ def _spare_uids() -> range:
 
 
 def _read_to_end(descriptor: int) -> str:
-    """What a process that is about to end still writes."""
+    """Return what a process that is about to end still writes."""
     pieces: list[bytes] = []
     while is_ready(descriptor, 2.0) and (piece := os.read(descriptor, 65_536)):
         pieces.append(piece)
@@ -364,7 +364,7 @@ def _read_to_end(descriptor: int) -> str:
 
 
 def module_path() -> str:
-    """Where the fork server finds its modules: as we do, this package before any script beside us."""
+    """Return where the fork server finds its modules: as we do, this package before any script beside us."""
     here = str(Path(__file__).resolve().parent.parent)
     places = [place for place in sys.path if os.path.isabs(place)]
     return json.dumps(list(dict.fromkeys([here, *places])))

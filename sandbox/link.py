@@ -47,7 +47,7 @@ class Kernel(Protocol):
         """End it now."""
 
     def wait(self, seconds: float) -> Exit | None:
-        """How it ended, if it did."""
+        """Return how it ended, if it did."""
 
     def close(self) -> None:
         """End it and let go of what belongs to it."""
@@ -57,7 +57,7 @@ class CommHostCalls(Protocol):
     """Host calls that arrive as Jupyter messages."""
 
     def take(self, message: Message) -> bool:
-        """Whether the message is a host call; if it is, it is under way."""
+        """Return whether the message is a host call; if it is, it is under way."""
 
     def flush(self) -> None:
         """Send the answers that are ready."""

@@ -101,7 +101,7 @@ class Mount:
 
     @classmethod
     def from_json(cls, values: Sequence[Any]) -> Mount:
-        """What `to_json` made."""
+        """Return what `to_json` made."""
         source, target, device, inode, is_folder = values
         return cls(source, target, (device, inode), is_folder)
 

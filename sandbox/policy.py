@@ -83,7 +83,7 @@ def review(
 
 
 def explain(refusals: Sequence[Refusal], source: str, mode: Mode = "enforce") -> str:
-    """The refusals of a cell as its author should read them: where, what, and what to write instead."""
+    """Return the refusals of a cell as its author should read them: where, what, and what to write instead."""
     if not refusals:
         return ""
     what = "one thing in it is" if len(refusals) == 1 else f"{len(refusals)} things in it are"
@@ -361,7 +361,7 @@ def _spell(node: ast.Attribute) -> str:
 
 
 def _fields(text: str, nested: bool = True) -> Iterable[str]:
-    """The attribute paths in the replacement fields of a format string; `{0.a[b].c:{1.d}}` has `a.c` and `d`."""
+    """Yield the attribute paths in the replacement fields of a format string; `{0.a[b].c:{1.d}}` has `a.c` and `d`."""
     try:
         for _, field, spec, _ in string.Formatter().parse(text):
             _, dot, path = _INDEX.sub("", field or "").partition(".")

@@ -87,7 +87,7 @@ class Pool:
         limits: Limits | None = None,
         mounts: tuple[Mount, ...] = (),
     ) -> WarmKernel:
-        """A kernel that nobody has used: one that waits, or a new one. One with files is always new."""
+        """Return a kernel that nobody has used: one that waits, or a new one. One with files is always new."""
         setup = Setup.choose(isolation, limits or Limits())
         if mounts:
             if "namespaces" not in setup.layers:
@@ -96,7 +96,7 @@ class Pool:
         return self._take(setup) or self._start_one(setup)
 
     def take_waiting(self, isolation: str | frozenset[str] = "auto", limits: Limits | None = None) -> WarmKernel | None:
-        """A kernel that waits, if there is one: never takes long."""
+        """Return a kernel that waits, if there is one: never takes long."""
         return self._take(Setup.choose(isolation, limits or Limits())) if self._ready else None
 
     def _take(self, setup: Setup) -> WarmKernel | None:
@@ -130,7 +130,7 @@ class Pool:
         return False
 
     def launcher(self, setup: Setup) -> Zygote | DirectLauncher:
-        """What starts kernels of that setup: the fork server, a new one if the last one died, or none on macOS."""
+        """Return what starts kernels of that setup: the fork server, anew if the last one died, or none on macOS."""
         with self._starting:
             if setup.tier == "seatbelt":
                 return DirectLauncher()
@@ -263,7 +263,7 @@ _default_lock = threading.Lock()
 
 
 def default_pool() -> Pool:
-    """The pool of this process, made when it is first asked for."""
+    """Return the pool of this process, made when it is first asked for."""
     global _default, _default_owner
     with _default_lock:
         if _default is None or _default_owner != os.getpid():

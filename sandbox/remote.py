@@ -123,7 +123,7 @@ class RemoteKernel:
         return self._alive
 
     def review(self, code: str) -> CellResult | None:
-        """What the policy says: the kernel has none of its own. None when the cell may run."""
+        """Return what the policy says: the kernel has none of its own. None when the cell may run."""
         if self._mode == "off":
             return None
         try:

@@ -66,7 +66,7 @@ def sweep(owner: int | None = None) -> None:
 
 
 def exceeds(directory: str, limits: Limits) -> str | None:
-    """What is too much in the directory, in words; None while it holds no more than it may."""
+    """Return what is too much in the directory, in words; None while it holds no more than it may."""
     size = 0
     for count, entry in enumerate(_entries(directory), start=1):
         with contextlib.suppress(FileNotFoundError):

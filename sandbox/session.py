@@ -145,7 +145,7 @@ class Session:
         return self._with_variables(result) if variables and self._link.comm is not None else result
 
     def variables(self, *, preview_chars: int = 200, value_bytes: int = 10_000) -> dict[str, Variable]:
-        """What the session's variables are, in the order in which they were made; functions and inputs included."""
+        """Return the session's variables, in the order in which they were made; functions and inputs included."""
         with self._one_at_a_time:
             exchange = self._begin_look(preview_chars, value_bytes)
             return variables_in(exchange.answer(exchange.wait()))

@@ -39,7 +39,7 @@ class KnownVariables:
 
 
 def variables_in(answer: dict[str, Any]) -> dict[str, Variable]:
-    """The variables in an answer to a question for them. Raises `SandboxError` where the kernel could not say."""
+    """Return the variables in an answer of the kernel. Raise `SandboxError` where it could not tell them."""
     if not isinstance(answer.get("variables"), list):
         said = str(answer.get("error", "what it sent is no account of them"))
         raise SandboxError(f"the kernel could not look at its variables: {said[:500]}")
@@ -47,7 +47,7 @@ def variables_in(answer: dict[str, Any]) -> dict[str, Variable]:
 
 
 def read_variables(answer: dict[str, Any], known: Mapping[str, Variable] | None = None) -> dict[str, Variable]:
-    """The variables by name; whatever is malformed is left out."""
+    """Return the variables by name; whatever is malformed is left out."""
     described = answer.get("variables")
     if not isinstance(described, list):
         return {}

@@ -89,7 +89,7 @@ class Wire:
         identities: Sequence[bytes] = (),
         buffers: Sequence[bytes] = (),
     ) -> tuple[str, list[bytes]]:
-        """The id of a new message, and its frames."""
+        """Return the id of a new message, and its frames."""
         message_id = f"{self.session}_{next(self._numbers)}"
         header = {
             "msg_id": message_id,
@@ -107,7 +107,7 @@ class Wire:
         return message_id, [*identities, DELIMITER, self._sign(parts), *parts, *buffers]
 
     def unpack(self, frames: Sequence[bytes]) -> Message:
-        """The message in these frames. Raises `WireError`, and nothing else, on anything malformed."""
+        """Return the message in these frames. Raises `WireError`, and nothing else, on anything malformed."""
         if len(frames) > MAX_FRAMES:
             raise WireError(f"{len(frames)} frames in one message")
         try:

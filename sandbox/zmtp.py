@@ -210,7 +210,7 @@ class Connection:
 
 
 def connect(endpoint: str, seconds: float) -> socket.socket:
-    """A socket that is connected to `ipc://path` or `tcp://host:port`."""
+    """Return a socket that is connected to `ipc://path` or `tcp://host:port`."""
     transport, _, address = endpoint.partition("://")
     sock = socket.socket(socket.AF_UNIX) if transport == "ipc" else socket.socket()
     try:

@@ -183,7 +183,7 @@ class Scopes:
         return any(scope.kind == "function" for scope in self.scopes)
 
     def _is_builtin(self, name: str) -> bool:
-        """Whether no code has bound a name."""
+        """Return whether no code has bound a name."""
         if any(scope.get(name) is not None or name in scope.anywhere for scope in self.scopes):
             return False
         if self._in_function():

@@ -25,7 +25,7 @@ class TelemetryMissing(RlmError, ImportError):
 
 
 def spans(tracer_provider: Any = None, *, content: bool | None = None) -> Spans:
-    """An observer that makes a span of every run, model call, cell and host call.
+    """Return an observer that makes a span of every run, model call, cell and host call.
 
     Without a `tracer_provider` it is the one that the program has set; if there is none, one that sends spans by
     OTLP/HTTP to where `OTEL_EXPORTER_OTLP_ENDPOINT` says. Prompts, code and answers are in them with `content`, or if

@@ -71,7 +71,7 @@ class Cgroup:
         return None
 
     def oom_killed(self) -> bool:
-        """Whether the system has killed a process of this group because it was out of memory."""
+        """Return whether the system has killed a process of this group because it was out of memory."""
         return any(
             _field(directory / name, "oom_kill") > 0
             for directory in self.directories
@@ -92,7 +92,7 @@ class Places:
         self._parents: list[Path] = []
 
     def parents(self) -> list[Path]:
-        """The directories to make a group in."""
+        """Return the directories to make a group in."""
         ours = _membership()
         if ours != self._ours:
             self._ours, self._parents = ours, _parents()
@@ -100,7 +100,7 @@ class Places:
 
 
 def create(name: str, memory_bytes: int, processes: int, places: Places | None = None) -> Cgroup | None:
-    """A group with these limits, or None where no group can be made.
+    """Return a group with these limits, or None where no group can be made.
 
     `memory_bytes` must include the files of the scratch directory: a private root keeps them in memory. Names look like
     `rlm-<pid of the fork server>-...`, so that what a dead one left behind is known as such.
@@ -138,7 +138,7 @@ def cpu_seconds(descriptor: int) -> float:
 
 
 def left_by(owner: int) -> list[Path]:
-    """The groups of a fork server."""
+    """Return the groups of a fork server."""
     return [group for parent in _parents() for group in parent.glob(f"rlm-{owner}-*")]
 
 
@@ -169,7 +169,7 @@ def _limit(directory: Path, settings: dict[str, int]) -> None:
 
 
 def _parents() -> list[Path]:
-    """The directories to make a group in; none if they would not limit memory."""
+    """Return the directories to make a group in; none if they would not limit memory."""
     unified, by_controller = _mounts()
     ours = _memberships()
     if unified is not None and "" in ours:
@@ -200,7 +200,7 @@ def _unified_parent(mount: Path, root: str, path: str) -> Path | None:
 
 
 def _outermost(directory: Path, mount: Path) -> Path | None:
-    """The widest group that we may write to without stepping out of one that has limits; version 1."""
+    """Return the widest group that we may write to without stepping out of one that has limits; version 1."""
     found = None
     while True:
         if os.access(directory, os.W_OK):
@@ -215,14 +215,14 @@ def _outermost(directory: Path, mount: Path) -> Path | None:
 
 
 def _delegates(directory: Path) -> bool:
-    """Whether groups made in this directory have both controllers and take processes of ours."""
+    """Return whether groups made in this directory have both controllers and take processes of ours."""
     # To move a process, the common ancestor's list of processes must be writable as well.
     writable = all(os.access(path, os.W_OK) for path in (directory, directory / "cgroup.procs"))
     return writable and set(_CONTROLLERS) <= set(_read(directory / "cgroup.subtree_control").split())
 
 
 def _directory(mount: Path, root: str, path: str) -> Path | None:
-    """Where a group is found under a mount that shows the hierarchy from `root` on."""
+    """Return where a group is found under a mount that shows the hierarchy from `root` on."""
     relative = os.path.relpath(path, root)
     return None if relative.startswith("..") else mount / relative
 
@@ -244,14 +244,14 @@ def _mounts() -> tuple[tuple[Path, str] | None, dict[str, tuple[Path, str]]]:
 
 
 def _membership() -> bytes:
-    """What the system says about the groups that we are in."""
+    """Return what the system says about the groups that we are in."""
     with contextlib.suppress(OSError), open("/proc/self/cgroup", "rb", buffering=0) as file:
         return file.read()
     return b""
 
 
 def _memberships() -> dict[str, str]:
-    """The group that we are in, by controller; version 2's under the empty name."""
+    """Return the group that we are in, by controller; version 2's under the empty name."""
     ours: dict[str, str] = {}
     for line in _read(Path("/proc/self/cgroup")).splitlines():
         _, controllers, path = line.split(":", 2)

@@ -76,7 +76,7 @@ class Confinement:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Confinement:
-        """What `to_json` made."""
+        """Return what `to_json` made."""
         return cls(
             layers=frozenset(values["layers"]),
             limits=Limits(**values["limits"]),
@@ -147,7 +147,7 @@ def confine(c: Confinement) -> None:
 
 
 def default_read_only() -> tuple[str, ...]:
-    """What Python needs to go on importing: the interpreter, its libraries, the installed packages, and this one."""
+    """Return what Python needs to import: the interpreter, its libraries, the installed packages, and this one."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     paths = [
         sys.prefix,
@@ -166,7 +166,7 @@ def default_read_only() -> tuple[str, ...]:
 
 
 def resolve(paths: Iterable[str]) -> tuple[str, ...]:
-    """The real paths and the links that lead to them, without what lies inside another one; only what exists."""
+    """Return the real paths and the links that lead to them, without what lies inside another one; only what exists."""
     real: set[str] = set()
     links: set[str] = set()
     for path in paths:
@@ -186,7 +186,7 @@ def _site_packages() -> list[str]:
 
 
 def _links_on(path: str) -> set[str]:
-    """The links met on the way to the path, each by a name that has no link before it."""
+    """Return the links met on the way to the path, each by a name that has no link before it."""
     links: set[str] = set()
     for _ in range(40):  # as many as the system follows
         here = "/"

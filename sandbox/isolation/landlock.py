@@ -51,7 +51,7 @@ _ON_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
 
 def abi() -> int:
-    """The version of Landlock that this system has; 0 if it has none or it is switched off."""
+    """Return the version of Landlock that this system has; 0 if it has none or it is switched off."""
     try:
         return libc.syscall("landlock: version", _CREATE_RULESET, None, 0, _VERSION_FLAG)
     except OSError:
@@ -59,7 +59,7 @@ def abi() -> int:
 
 
 def handled(version: int) -> tuple[int, int, int]:
-    """What a ruleset governs in this version: access to files, to the network, and scopes."""
+    """Return what a ruleset governs in this version: access to files, to the network, and scopes."""
     files = (1 << 13) - 1
     if version >= 2:
         files |= REFER
@@ -80,7 +80,7 @@ def ruleset(
     *,
     flat: bool = False,
 ) -> int:
-    """A descriptor of a ruleset. The paths are looked up now, with the rights the caller has now.
+    """Return a descriptor of a ruleset. The paths are looked up now, with the rights the caller has now.
 
     `mounts` can be read, and nothing in them executed. `flat`: in the writable paths files can be made and written, but
     not removed or renamed, and no directories made.

@@ -26,5 +26,5 @@ def syscall(step: str, number: int, *arguments: Any) -> int:
 
 
 def has(function: str) -> bool:
-    """Whether this C library has the function: musl and macOS lack some that glibc has."""
+    """Return whether this C library has the function: musl and macOS lack some that glibc has."""
     return hasattr(_LIBC, function)

@@ -67,7 +67,7 @@ def become(uid: int) -> None:
 
 
 def unreachable(paths: Iterable[str]) -> tuple[str, ...]:
-    """Which of the paths this process cannot open to read, only because of permissions."""
+    """Return which of the paths this process cannot open to read, only because of permissions."""
     found = []
     for path in paths:
         try:

@@ -72,7 +72,7 @@ class Report:
     """The best one that works, or None."""
 
     def works(self, layer: str) -> bool:
-        """Whether the layer has been seen to work."""
+        """Return whether the layer has been seen to work."""
         return any(finding.works for finding in self.findings if finding.layer == layer)
 
 
@@ -99,7 +99,7 @@ def probe() -> Report:
 
 
 def best_tier(working: frozenset[str]) -> str | None:
-    """The strongest tier whose every needed layer works."""
+    """Return the strongest tier whose every needed layer works."""
     if "seatbelt" in working:
         return "seatbelt"
     for tier, optional in _OPTIONAL.items():
@@ -109,7 +109,7 @@ def best_tier(working: frozenset[str]) -> str | None:
 
 
 def choose_tier(requested: str = "auto") -> Choice:
-    """The tier to use: the best for `"auto"`, or the named one if it works. `"none"` has to be asked for by name."""
+    """Return the tier to use: the best for `"auto"`, or the named one if it works; `"none"` by its name only."""
     if requested == "none":
         return Choice("none", TIERS["none"])
     if requested != "auto" and requested not in TIERS:
@@ -127,7 +127,7 @@ def choose_tier(requested: str = "auto") -> Choice:
 
 
 def choose_layers(requested: str = "auto") -> frozenset[str]:
-    """The layers of the tier that `choose_tier` chooses."""
+    """Return the layers of the tier that `choose_tier` chooses."""
     return choose_tier(requested).layers
 
 
@@ -151,7 +151,7 @@ def _linux() -> tuple[Finding, ...]:
 
 
 def _run_selftests() -> tuple[dict[str, tuple[bool, str]], str]:
-    """What the tests saw, by layer; and what went wrong with running them."""
+    """Return what the tests saw, by layer; and what went wrong with running them."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     # A fresh interpreter: forking this one could copy a lock that another thread holds. The package's own __init__ is
     # passed over because it imports much that is not needed here.

@@ -28,7 +28,7 @@ INPUT_ROOM = 64 << 30
 
 
 def open_address_space() -> int | None:
-    """A descriptor that tells how much address space this process has, also after a private root has hidden /proc."""
+    """Return a descriptor that tells the address space of this process, also where a private root hides /proc."""
     try:
         return os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -36,7 +36,7 @@ def open_address_space() -> int | None:
 
 
 def address_space(descriptor: int | None = None) -> int | None:
-    """The bytes of address space this process has; None where /proc does not say."""
+    """Return the bytes of address space this process has; None where /proc does not say."""
     opened = open_address_space() if descriptor is None else descriptor
     if opened is None:
         return None
@@ -77,7 +77,7 @@ def apply(limits: Limits, *, address_space: int | None, count_processes: bool) -
 
 
 def _tasks_of_user() -> int | None:
-    """How many processes and threads the user of this process has; None where nothing says so."""
+    """Return how many processes and threads the user of this process has; None where nothing says so."""
     mine, count = os.getuid(), 0
     try:
         processes = [name for name in os.listdir("/proc") if name.isdecimal()]

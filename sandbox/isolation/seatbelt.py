@@ -68,7 +68,7 @@ _SYSCTL_PREFIXES = ("hw.optional.", "hw.perflevel", "machdep.cpu.")
 
 
 def profile(executable: str, read_only: Iterable[str], scratch: str) -> str:
-    """The profile for one kernel. All paths are resolved: the system compares real names (/var is /private/var)."""
+    """Return the profile for one kernel. Its paths are resolved: real names are compared (/var is /private/var)."""
     program = os.path.realpath(executable)
     readable = sorted({os.path.realpath(path) for path in read_only})
     box = os.path.realpath(scratch)
@@ -98,7 +98,7 @@ def profile(executable: str, read_only: Iterable[str], scratch: str) -> str:
 
 
 def command(argv: list[str], read_only: Iterable[str], scratch: str) -> list[str]:
-    """The command that runs `argv` under the profile; `argv[0]` is a path."""
+    """Return the command that runs `argv` under the profile; `argv[0]` is a path."""
     if not argv or not argv[0].startswith("/"):
         raise ValueError("seatbelt: the program must be given by its absolute path")
     return [SANDBOX_EXEC, "-p", profile(argv[0], read_only, scratch), *argv]

@@ -106,7 +106,7 @@ def install(program: bytes) -> None:
 
 
 def _actions(arch: str, *, processes: bool, private_root: bool, pid: int | None) -> dict[int, Program]:
-    """What to do with each call that has a rule, by number."""
+    """Return what to do with each call that has a rule, by number."""
     groups = [
         syscalls.DESCRIPTORS, syscalls.FILES, syscalls.MEMORY, syscalls.WAITING, syscalls.SOCKETS, syscalls.TIME,
         syscalls.SIGNALS, syscalls.THREADS, syscalls.FACTS,
@@ -226,7 +226,7 @@ def _when(argument: int, value: int, then: Program) -> Program:
 
 
 def _ranges(actions: dict[int, Program], arch: str) -> list[tuple[int, Program]]:
-    """The number line cut into runs of the same action: (first number, action)."""
+    """Return the number line cut into runs of the same action: (first number, action)."""
     runs: list[tuple[int, Program]] = []
     for number in range(FIRST_UNKNOWN):
         action = actions.get(number, [_refuse(errno.EPERM)])
@@ -239,7 +239,7 @@ def _ranges(actions: dict[int, Program], arch: str) -> list[tuple[int, Program]]
 
 
 def _search(runs: list[tuple[int, Program]]) -> Program:
-    """A binary search over the runs; the number is in the accumulator, every path ends in a return."""
+    """Return a binary search over the runs; the number is in the accumulator, every path ends in a return."""
     if len(runs) == 1:
         return runs[0][1]
     middle = len(runs) // 2

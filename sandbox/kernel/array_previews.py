@@ -105,7 +105,7 @@ def _text(method: Any) -> Any:
 
 
 def number(thing: object) -> Any:
-    """The plain value of a numpy number or bool, None for anything else."""
+    """Return the plain value of a numpy number or bool, None for anything else."""
     kind = type(thing)
     if not reflection.unforgeable(kind) or not any(
         ancestor is _taken.get("generic") for ancestor in reflection.mro(kind)
@@ -134,7 +134,7 @@ def _dtype_name(array: Any) -> str:
 
 
 def _first(array: Any, count: int) -> list[Any]:
-    """The first values of an array. Objects are moved, not looked at: whoever draws them does so with care."""
+    """Return the first values of an array. Objects are moved, not looked at: whoever draws them does so with care."""
     if type(array) is range:
         return list(array[:count])
     if type(array) is _taken.get("arrow"):
@@ -167,7 +167,7 @@ def _count(array: Any) -> int:
 
 
 def _manager(frame: Any) -> tuple[tuple[Any, ...], list[Any]]:
-    """The blocks and the axes of a frame or a series."""
+    """Return the blocks and the axes of a frame or a series."""
     manager = reflection.attribute(frame, "_mgr")
     try:
         blocks, axes = _taken["blocks"](manager), _taken["axes"](manager)
@@ -177,7 +177,7 @@ def _manager(frame: Any) -> tuple[tuple[Any, ...], list[Any]]:
 
 
 def _backing(thing: Any, depth: int = 4) -> Any:
-    """The numpy array, range or arrow array in which an index or an extension array keeps its values or codes."""
+    """Return the numpy array, range or arrow array in which an index or extension array has its values or codes."""
     kind = type(thing)
     if kind is _taken["ndarray"] or kind is range or kind is _taken.get("arrow"):
         return thing
@@ -215,7 +215,7 @@ def _column_type(values: Any) -> str:
 
 
 def _shown(values: Any) -> Any:
-    """The array of an index or a column, where it holds the values themselves and not codes of them; else None."""
+    """Return the array of an index or a column, where it has the values themselves and not codes; else None."""
     kept = type(values) is _taken["ndarray"] or type(values) is range
     kept = kept or reflection.short_name(type(values)) in ("StringArray", "ArrowStringArray", "DatetimeArray")
     return _backing(values) if kept else None

@@ -169,7 +169,7 @@ class CallClient:
 
 
 def stub(calls: CallClient, name: str, doc: str | None, signature: str | None) -> Callable[..., Any]:
-    """A function that looks like the host's."""
+    """Return a function that looks like the host's."""
 
     def call_host(*args: Any, **kwargs: Any) -> Any:
         return calls.call(name, args, kwargs)

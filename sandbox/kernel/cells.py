@@ -129,7 +129,7 @@ def _keep_own_lines(rendered: traceback.TracebackException) -> int | None:
 
 
 def _message(rendered: traceback.TracebackException) -> str:
-    """What follows `Name: ` at the end of the traceback; a hostile __str__ has been dealt with by then."""
+    """Return what follows `Name: ` at the end of the traceback; a hostile __str__ has been dealt with by then."""
     lines = list(rendered.format_exception_only())
     _, _, message = lines[0 if not lines[0].startswith("  File") else -1].strip().partition(": ")
     return message

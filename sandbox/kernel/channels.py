@@ -25,7 +25,7 @@ class Channel(Protocol):
     """One channel, of either kind."""
 
     def receive(self) -> list[bytes] | None:
-        """The next message, if there is one."""
+        """Return the next message, if there is one."""
 
     def send_multipart(self, parts: Sequence[bytes], /) -> Any:
         """Send a message, however long it takes."""
@@ -91,7 +91,7 @@ class _Bound(zmq.Socket[bytes]):
     """A channel by libzmq."""
 
     def receive(self) -> list[bytes] | None:
-        """The next message, if there is one."""
+        """Return the next message, if there is one."""
         try:
             return self.recv_multipart(zmq.NOBLOCK)
         except zmq.Again:

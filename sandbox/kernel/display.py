@@ -9,14 +9,14 @@ _NOTE_CHARS = 60  # for saying how much was cut, at the end
 
 
 def as_text(value: Any, max_bytes: int) -> str:
-    """The `repr` of the value, cut to `max_bytes`."""
+    """Return the `repr` of the value, cut to `max_bytes`."""
     text = repr(value)
     # A subclass of str may lie about its length; from here on it is a plain str.
     return cut(text if type(text) is str else str.__str__(text), max_bytes)
 
 
 def as_json(value: Any, max_bytes: int) -> str | None:
-    """The value as JSON text; None if it has no such form, or one that is too long."""
+    """Return the value as JSON text; None if it has no such form, or one that is too long."""
     try:
         text = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
@@ -25,7 +25,7 @@ def as_json(value: Any, max_bytes: int) -> str | None:
 
 
 def cut(text: str, max_bytes: int) -> str:
-    """The text; one that is longer ends in how much was left out."""
+    """Return the text; one that is longer ends in how much was left out."""
     if not text.isascii():
         kept = text.encode("utf-8", "surrogatepass")[:max_bytes].decode("utf-8", "ignore")
     else:

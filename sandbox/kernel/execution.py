@@ -114,7 +114,7 @@ class Execution:
         return self._outcome(message, why, None)
 
     def take_warnings(self) -> list[str]:
-        """What the policy had to say about the cell."""
+        """Return what the policy had to say about the cell."""
         warnings, self._warnings = self._warnings, []
         return warnings
 

@@ -43,7 +43,7 @@ def bind(
 
 
 def helpers(given: dict[str, str]) -> dict[str, Any]:
-    """The public functions of a piece of the host's own code, which runs here in a namespace of its own.
+    """Return the public functions of a piece of the host's own code, which runs here in a namespace of its own.
 
     It comes as `source`, or as `compiled` by the same Python, which saves its time.
     """

@@ -23,7 +23,7 @@ _MOMENTS = (datetime.date, datetime.time)  # a datetime is a date
 
 
 def tagged(value: Any) -> Any:
-    """What to write for a value that JSON does not know: for `json`'s `default`. `TypeError` if there is nothing."""
+    """Return what to write for a value that JSON does not know (`default` of `json`), or raise `TypeError`."""
     if isinstance(value, type) or hasattr(value, "__origin__") or isinstance(value, types.UnionType):
         return {"$type": "type", "$value": _of_type(value)}
     return {"$type": type(value).__name__, "$value": _plain(value)}

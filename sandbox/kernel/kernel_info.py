@@ -9,7 +9,7 @@ from ..wire import PROTOCOL_VERSION
 
 
 def kernel_info() -> dict[str, Any]:
-    """The content of a `kernel_info_reply`."""
+    """Return the content of a `kernel_info_reply`."""
     version = ".".join(map(str, sys.version_info[:3]))
     return {
         "status": "ok",

@@ -230,7 +230,7 @@ class Kernel:
 
 
 def notebook_kernel() -> type[Kernel]:
-    """The kernel of a notebook, which takes IPython to import."""
+    """Return the kernel of a notebook, which takes IPython to import."""
     from .notebook import NotebookKernel
 
     return NotebookKernel

@@ -34,21 +34,21 @@ class TextMatch:
         return f"<TextMatch span={self.span()}, match={self._match[0]!r}>"
 
     def start(self, group: int | str = 0, /) -> int:
-        """Where a group begins in the text; -1 if it took no part."""
+        """Return where a group begins in the text; -1 if it took no part."""
         return self.span(group)[0]
 
     def end(self, group: int | str = 0, /) -> int:
-        """Where a group ends in the text; -1 if it took no part."""
+        """Return where a group ends in the text; -1 if it took no part."""
         return self.span(group)[1]
 
     def span(self, group: int | str = 0, /) -> tuple[int, int]:
-        """Where a group begins and ends in the text."""
+        """Return where a group begins and ends in the text."""
         start, end = self._match.span(group)
         return (start, end) if start < 0 else (start + self._origin, end + self._origin)
 
 
 def finditer(text: Text, pattern: re.Pattern[str], longest: int, stride: int) -> Iterator[TextMatch]:
-    """The matches of a pattern in a text; matches that begin in one stride are found in a window around it."""
+    """Yield the matches of a pattern in a text; matches that begin in one stride are found in a window around it."""
     position, length = 0, None
     while length is None or position <= length:
         given, limit, growing = 0, position, True

@@ -53,7 +53,7 @@ class NotebookOutput:
         self._publisher.publish(kind, {"data": bundle, **extra}, self._publisher.request)
 
     def fits(self, value: Any) -> bool:
-        """Whether there is room for something that goes into the reply."""
+        """Return whether there is room for something that goes into the reply."""
         return self._printed.take(len(json.dumps(_plain(value))))
 
     def clear(self, wait: bool) -> None:

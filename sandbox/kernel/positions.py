@@ -30,15 +30,15 @@ class Positions:
         self._decoded: tuple[int, str] = (-1, "")  # the piece that was read last
 
     def raw(self, start: int, stop: int) -> bytes:
-        """A copy of some bytes."""
+        """Return a copy of some bytes."""
         return self.buffer[start:stop].tobytes()
 
     def text(self, start: int, stop: int) -> str:
-        """The characters in some bytes."""
+        """Return the characters in some bytes."""
         return str(self.buffer[start:stop], *CODEC)
 
     def boundary(self, byte: int) -> int:
-        """The nearest beginning of a character at or before a byte."""
+        """Return the nearest beginning of a character at or before a byte."""
         while 0 < byte < len(self.buffer) and self.buffer[byte] & 0xC0 == 0x80:
             byte -= 1
         return min(byte, len(self.buffer))
@@ -56,7 +56,7 @@ class Positions:
         return True
 
     def piece(self, number: int) -> tuple[int, int, str | None]:
-        """Where a piece begins, and its text if it is not ASCII: then bytes and characters differ."""
+        """Return where a piece begins, and its text if it is not ASCII: then bytes and characters differ."""
         (byte, char), (stop, end) = self.starts[number : number + 2]
         if stop - byte == end - char:
             return byte, char, None
@@ -67,13 +67,13 @@ class Positions:
         return byte, char, text
 
     def reach(self, char: int) -> int:
-        """The character position, or the length of the text if that is less."""
+        """Return the character position, or the length of the text if that is less."""
         while self.starts[-1][1] < char and self._extend():
             pass
         return min(char, self.starts[-1][1])
 
     def byte_of(self, char: int) -> int:
-        """The byte at which a character begins; `char` is at most the length."""
+        """Return the byte at which a character begins; `char` is at most the length."""
         self.reach(char)
         number = bisect_right(self.starts, char, key=_char) - 1
         if self.starts[number][1] == char:
@@ -82,7 +82,7 @@ class Positions:
         return byte + (char - first if text is None else len(text[: char - first].encode(*CODEC)))
 
     def char_of(self, byte: int) -> int:
-        """The number of the character that begins at a byte."""
+        """Return the number of the character that begins at a byte."""
         while self.starts[-1][0] < byte:
             self._extend()
         number = bisect_right(self.starts, byte, key=_byte) - 1
@@ -93,18 +93,18 @@ class Positions:
         return char + (byte - first if text is None else len(self.text(first, byte)))
 
     def character(self, char: int) -> str:
-        """One character; `char` is less than the length, and reached."""
+        """Return one character; `char` is less than the length, and reached."""
         byte, first, text = self.piece(bisect_right(self.starts, char, key=_char) - 1)
         return chr(self.buffer[byte + char - first]) if text is None else text[char - first]
 
     def length(self) -> int:
-        """The number of characters."""
+        """Return the number of characters."""
         while self._extend():
             pass
         return self.starts[-1][1]
 
     def pieces(self) -> Iterator[str]:
-        """The whole text, a piece at a time."""
+        """Yield the whole text, a piece at a time."""
         start = 0
         while start < len(self.buffer):
             stop = self.boundary(start + self.step)

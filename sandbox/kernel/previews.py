@@ -112,7 +112,7 @@ def _find(kind: type) -> tuple[type, Draw, bool]:
 
 
 def preview(thing: object, chars: int, deadline: float) -> tuple[str, bool]:
-    """One line about an object, and whether there was time to finish it."""
+    """Return one line about an object, and whether there was time to finish it."""
     sketch, end, finished = Sketch(max(chars - 1, 0), deadline), "", True
     try:
         sketch.show(thing)
@@ -124,7 +124,7 @@ def preview(thing: object, chars: int, deadline: float) -> tuple[str, bool]:
 
 
 def size(thing: object) -> int | list[int] | None:
-    """The length of a container or a text, the shape of an array, None for anything else."""
+    """Return the length of a container or a text, the shape of an array, None for anything else."""
     for ancestor in reflection.mro(type(thing)):
         if measure := _measures.get(id(ancestor)):
             try:

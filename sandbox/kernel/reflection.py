@@ -39,35 +39,35 @@ _replace_surrogates = re.compile("[\ud800-\udfff]").sub
 
 
 def is_a(thing: object, wanted: type) -> bool:
-    """Whether `wanted` is among the real ancestors of the thing's real type."""
+    """Return whether `wanted` is among the real ancestors of the thing's real type."""
     return any(ancestor is wanted for ancestor in mro(type(thing)))
 
 
 def all_are(kind: Any, things: Any) -> bool:
-    """Whether all are of exactly this type; many times quicker than to ask one after the other."""
+    """Return whether all are of exactly this type; many times quicker than to ask one after the other."""
     return all(map(is_, map(type, things), repeat(kind)))
 
 
 def unforgeable(kind: type) -> bool:
-    """Whether a class was written in C and cannot be changed: its name and its descriptors are its own."""
+    """Return whether a class was written in C and cannot be changed: its name and its descriptors are its own."""
     flags = _flags(kind)
     return not flags & _HEAP or bool(flags & _IMMUTABLE)
 
 
 def text(value: Any, limit: int = 100) -> str:
-    """A plain str that any JSON encoder takes, from a str or a subclass of it; `?` from anything else."""
+    """Return a plain str that any JSON encoder takes, from a str or a subclass of it; `?` from anything else."""
     if not is_a(value, str):
         return "?"
     return _replace_surrogates("\ufffd", str.__getitem__(value, slice(0, limit)))
 
 
 def class_items(kind: type) -> Any:
-    """The pairs of a class's own dictionary."""
+    """Return the pairs of a class's own dictionary."""
     return _items(_class_dict(kind))
 
 
 def entry(pairs: Any, wanted: str, most: int = _ENTRIES) -> Any:
-    """The value beside an exact str key among the first pairs; None where there is none."""
+    """Return the value beside an exact str key among the first pairs; None where there is none."""
     for key, value in islice(pairs, most):
         if type(key) is str and key == wanted:
             return value
@@ -75,12 +75,12 @@ def entry(pairs: Any, wanted: str, most: int = _ENTRIES) -> Any:
 
 
 def short_name(kind: type) -> str:
-    """The name of a class alone: `Invoice`."""
+    """Return the name of a class alone: `Invoice`."""
     return text(_name(kind))
 
 
 def type_name(kind: type) -> str:
-    """The name of a class with its module, if that is not `builtins`: `__main__.Invoice`."""
+    """Return the name of a class with its module, if that is not `builtins`: `__main__.Invoice`."""
     if (known := public_names.get(id(kind)) or _static_names.get(id(kind))) is not None:
         return known
     module = entry(class_items(kind), "__module__")
@@ -95,7 +95,7 @@ def type_name(kind: type) -> str:
 
 
 def class_entry(kind: type, wanted: str) -> Any:
-    """What the nearest class in the order of resolution holds under a name, not bound to anything."""
+    """Return what the nearest class in the order of resolution holds under a name, not bound to anything."""
     for ancestor in mro(kind):
         found = entry(class_items(ancestor), wanted)
         if found is not None:
@@ -104,7 +104,7 @@ def class_entry(kind: type, wanted: str) -> Any:
 
 
 def instance_dict(thing: object) -> Any:
-    """The dictionary of an instance (perhaps of a subclass of dict: iterate it with `dict.items`), or None."""
+    """Return the dictionary of an instance (perhaps of a subclass of dict: iterate it with `dict.items`), or None."""
     for ancestor in mro(type(thing)):
         found = entry(class_items(ancestor), "__dict__")
         genuine = type(found) is GetSetDescriptorType and _getset_owner(found) is ancestor
@@ -115,13 +115,13 @@ def instance_dict(thing: object) -> Any:
 
 
 def attribute(thing: object, wanted: str) -> Any:
-    """What an instance's own dictionary holds under a name; None where there is nothing."""
+    """Return what an instance's own dictionary holds under a name; None where there is nothing."""
     held = instance_dict(thing)
     return None if held is None else entry(dict.items(held), wanted)
 
 
 def slots(thing: object) -> Iterator[tuple[str, Any]]:
-    """The `__slots__` of an instance that are filled, oldest ancestor first."""
+    """Yield the `__slots__` of an instance that are filled, oldest ancestor first."""
     for ancestor in reversed(mro(type(thing))):
         if not _flags(ancestor) & _HEAP:
             continue
@@ -135,7 +135,7 @@ def slots(thing: object) -> Iterator[tuple[str, Any]]:
 
 
 def fields(thing: object) -> Iterator[tuple[str, Any]]:
-    """The attributes of an instance: its slots and its dictionary, without names that begin with two underscores."""
+    """Return the attributes of an instance: slots and dictionary, without names that begin with two underscores."""
     for name, value in slots(thing):
         if not name.startswith("__"):
             yield text(name), value

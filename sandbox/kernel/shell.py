@@ -137,7 +137,7 @@ class Shell(InteractiveShell):  # type: ignore[misc]
         }
 
     def failed(self, error: BaseException) -> dict[str, Any]:
-        """The content of the reply for a cell that raised this."""
+        """Return the content of the reply for a cell that raised this."""
         about = self._failure or self.output.error(
             type(error).__name__, str(error), [f"{type(error).__name__}: {error}"]
         )
@@ -216,7 +216,7 @@ class Shell(InteractiveShell):  # type: ignore[misc]
         return {"status": "ok", "found": bool(data), "data": data, "metadata": {}}
 
     def completeness(self, code: str) -> dict[str, Any]:
-        """Whether Enter should run the cell or add a line."""
+        """Return whether Enter should run the cell or add a line."""
         status, spaces = self.input_transformer_manager.check_complete(code)
         return {"status": status, "indent": " " * (spaces or 0)} if status == "incomplete" else {"status": status}
 

@@ -160,7 +160,7 @@ class _Describer:
 
 
 def _pairs(namespace: Any, skip: frozenset[str], most: int) -> tuple[list[tuple[str, Any]], int, bool]:
-    """The variables to describe, how many more there are, and whether the namespace could be read to its end."""
+    """Return the variables to describe, how many more there are, and whether the namespace could be read to its end."""
     for _ in range(3):
         pairs: list[tuple[str, Any]] = []
         skipped = 0
@@ -179,7 +179,7 @@ def _pairs(namespace: Any, skip: frozenset[str], most: int) -> tuple[list[tuple[
 def _describe(
     name: str, thing: object, deadline: float, preview_chars: int, copy: _Copy
 ) -> tuple[dict[str, Any], bool]:
-    """One variable, and whether there was time for all of it."""
+    """Return one variable, and whether there was time for all of it."""
     variable: dict[str, Any] = {
         "name": reflection.text(name, _NAME_CHARS),
         "type": "?",
@@ -223,7 +223,7 @@ class _Copy:
             raise previews.OutOfTime
 
     def of(self, thing: Any) -> Any:
-        """The same value, made of new objects of plain types."""
+        """Return the same value, made of new objects of plain types."""
         kind = type(thing)
         if kind is str:
             return self.text(thing)
@@ -247,14 +247,14 @@ class _Copy:
         return thing
 
     def text(self, thing: str) -> str:
-        """A text that UTF-8 can carry."""
+        """Return a text that UTF-8 can carry."""
         if len(thing) > self.room or _has_surrogates(thing):
             raise _NotPlain
         self.pay(len(encode_basestring(thing).encode("utf-8")))
         return thing
 
     def sequence(self, thing: Any) -> list[Any]:
-        """A list or tuple, as a list."""
+        """Return a list or tuple, as a list."""
         count = len(thing)
         self.pay(2 + max(count - 1, 0))
         items = [*thing[:count]]
@@ -281,7 +281,7 @@ class _Copy:
         return True
 
     def mapping(self, thing: dict[Any, Any]) -> dict[str, Any]:
-        """A dict whose keys are all texts."""
+        """Return a dict whose keys are all texts."""
         count = len(thing)
         self.pay(2 + max(2 * count - 1, 0))
         copy: dict[str, Any] = {}

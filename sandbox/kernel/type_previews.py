@@ -97,7 +97,7 @@ def _list(sketch: Sketch, items: Any) -> None:
 
 
 def _are_short_numbers(items: list[Any]) -> bool:
-    """Whether Python's own text for them is what would be drawn, item by item."""
+    """Return whether Python's own text for them is what would be drawn, item by item."""
     kind = type(items[0]) if items else None
     if not (kind is int or kind is float) or not reflection.all_are(kind, items):
         return False

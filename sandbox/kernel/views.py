@@ -49,7 +49,7 @@ class TextView:
         return self[min(span) : max(span) + 1][:: span.step] if span else ""
 
     def _limits(self, start: Any, stop: Any) -> tuple[int, int] | None:
-        """The bytes between two positions given as to `str.find`; None where `start` is past `stop` or the end."""
+        """Return the bytes between two positions, as for `str.find`; None where `start` is past `stop` or the end."""
         first, last = 0 if start is None else whole(start), None if stop is None else whole(stop)
         if first < 0:
             first = max(0, first + len(self))
@@ -65,7 +65,7 @@ class TextView:
             yield from piece
 
     def lines(self, keepends: bool = False) -> Iterator[str]:
-        """What `splitlines` gives, line by line, without decoding the whole text."""
+        """Yield what `splitlines` gives, line by line, without decoding the whole text."""
         start, size = 0, self._at.step
         while start < self._size:
             stop = self._at.boundary(start + size)
@@ -192,7 +192,7 @@ class TextView:
         return max(16 * self._at.step, 2 * len(needle))
 
     def _first(self, needle: bytes, low: int, high: int) -> int:
-        """The first byte position of a needle, or -1."""
+        """Return the first byte position of a needle, or -1."""
         size = self._at.step + len(needle)  # a near hit costs little; the next blocks are larger
         while high - low >= len(needle):
             stop = min(high, low + size)

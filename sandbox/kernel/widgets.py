@@ -48,7 +48,7 @@ class Comms:
             getattr(self._manager, message.kind)(None, None, form)
 
     def listed(self, target: Any) -> dict[str, Any]:
-        """The comms that are open, those of one target if it is named."""
+        """Return the comms that are open, those of one target if it is named."""
         comms = self._manager.comms if self._manager is not None else {}
         return {
             number: {"target_name": comm.target_name}

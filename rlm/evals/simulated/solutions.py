@@ -11,18 +11,18 @@ Facts = list[tuple[str, str, str]]
 
 
 def find_code(facts: Facts, key: str) -> dict[str, Any]:
-    """The code of one key."""
+    """Return the code of one key."""
     held = [int(value) for _, subject, value in facts if subject == key]
     return {"answer": held[0] if held else 0}
 
 
 def find_codes(facts: Facts, key: str) -> dict[str, Any]:
-    """All codes of one key."""
+    """Return all codes of one key."""
     return {"answer": sorted({int(value) for _, subject, value in facts if subject == key})}
 
 
 def follow(facts: Facts, wanted: str) -> dict[str, Any]:
-    """The variables that have a value in the end."""
+    """Return the variables that have a value in the end."""
     known: dict[str, str] = {}
     for _, name, source in facts:
         known[name] = known.get(source, source)
@@ -30,12 +30,12 @@ def follow(facts: Facts, wanted: str) -> dict[str, Any]:
 
 
 def count(facts: Facts, part: str, topic: str) -> dict[str, Any]:
-    """How many messages are about a topic."""
+    """Return how many messages are about a topic."""
     return {"answer": sum(kind == topic for kind, _, _ in facts)}
 
 
 def compare(facts: Facts, part: str, first: str, second: str) -> dict[str, Any]:
-    """Which of two topics is more frequent."""
+    """Return which of two topics is more frequent."""
     counts = [sum(kind == topic for kind, _, _ in facts) for topic in (first, second)]
     return {"answer": "same" if counts[0] == counts[1] else first if counts[0] > counts[1] else second}
 
@@ -60,7 +60,7 @@ def pair_apart(facts: Facts, a: str, b: str) -> dict[str, Any]:
 
 
 def most_common(facts: Facts) -> dict[str, Any]:
-    """The three most common words."""
+    """Return the three most common words."""
     counts: dict[str, int] = {}
     for _, line, _ in facts:
         for word in line.split():
@@ -69,7 +69,7 @@ def most_common(facts: Facts) -> dict[str, Any]:
 
 
 def largest_sum(facts: Facts) -> dict[str, Any]:
-    """Who paid most in all, and how much."""
+    """Return who paid most in all, and how much."""
     totals: dict[str, int] = {}
     for _, office, amount in facts:
         totals[office] = totals.get(office, 0) + int(amount)
@@ -78,7 +78,7 @@ def largest_sum(facts: Facts) -> dict[str, Any]:
 
 
 def hop(facts: Facts, wanted: str, start: str) -> dict[str, Any]:
-    """What is reached from a start, step by step."""
+    """Return what is reached from a start, step by step."""
     known = {(kind, subject): value for kind, subject, value in facts}
     found = start
     for kind in wanted.split():
@@ -87,7 +87,7 @@ def hop(facts: Facts, wanted: str, start: str) -> dict[str, Any]:
 
 
 def as_read(facts: Facts, number: str) -> dict[str, Any]:
-    """The record that was read."""
+    """Return the record that was read."""
     import json
 
     return dict(json.loads(facts[0][2])) if facts else {}

@@ -9,5 +9,5 @@ from string import Template
 
 @functools.cache
 def template(name: str) -> Template:
-    """The text in `name.md`."""
+    """Return the text in `name.md`."""
     return Template(files(__package__).joinpath(f"{name}.md").read_text(encoding="utf-8"))

@@ -78,7 +78,7 @@ KNOWN = {
 
 
 def with_imports(code: str, bound: Collection[str]) -> str:
-    """The code with the imports it lacks in front; as it is where it lacks none, or does not compile."""
+    """Return the code with the imports it lacks in front; as it is where it lacks none, or does not compile."""
     nodes = nodes_of(code)
     names = [node for node in nodes if isinstance(node, ast.Name)]
     own = {node.id for node in names if isinstance(node.ctx, ast.Store)} | set(bound)
