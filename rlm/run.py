@@ -205,7 +205,8 @@ class Run(Generic[T]):
 
     def __await__(self) -> Generator[Any, None, ExecutionResult[T]]:
         if self._background or self.done:
-            return asyncio.wrap_future(self._future).__await__()
+            # Whoever awaits may be cancelled: the run goes on, and can still be asked to stop.
+            return asyncio.shield(asyncio.wrap_future(self._future)).__await__()
         return self._execute().__await__()
 
     def __iter__(self) -> Iterator[Event]:

@@ -26,6 +26,7 @@ _COMMANDS = (
         "ask",
         "sessions",
         "serve",
+        "mcp",
         "tokens",
         "batch",
         "resume",

@@ -148,3 +148,31 @@ def test_every_ending_carries_the_same(pool: Any) -> None:
     assert extracted.evidence
     assert failed.cause is not None
     assert failed.cause.source == "model"
+
+
+async def test_a_started_run_outlives_a_task_that_awaits_it_and_can_be_cancelled() -> None:
+    release = threading.Event()
+
+    def wait() -> str:
+        """Wait."""
+        release.wait(60)
+        return "later"
+
+    predict = rlm.Predict(
+        "question -> answer", lm=scripted_lm(["```python\nwait()\n```"]), tools=[wait], record=False, max_iterations=3
+    )
+    run = predict.start(question="What?")
+    waiter = asyncio.ensure_future(_awaited(run))
+    await asyncio.sleep(0)
+    waiter.cancel()
+    await asyncio.wait([waiter])
+    assert waiter.cancelled()
+    assert not run.done
+    run.cancel()
+    result = await asyncio.to_thread(run.result, 60)
+    release.set()
+    assert str(result.cause) == "interrupted"
+
+
+async def _awaited(run: rlm.Run) -> object:
+    return await run
