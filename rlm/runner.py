@@ -142,6 +142,13 @@ def make_model(spec: ModelSpec, role: str, answered: int = 0) -> Any:
         lm = OutlinesLM(spec.weights, **spec.lm_options())
         lm.profile = replace(lm.profile, price=spec.price)
         return lm
+    if spec.command is not None:
+        from .models.command import lm_for
+
+        options = spec.lm_options()
+        lm = lm_for(spec.command, spec.model, options.pop("timeout", None), **options)
+        lm.profile = replace(lm.profile, rate_limit=spec.limit, price=spec.price)
+        return lm
     import dspy
 
     # dspy's own cache on disk is used only if the task says so.

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from ..tasks.models import ModelSpec
 from ..tasks.references import file_of
 from .task_binding import TaskTemplate
 
@@ -38,7 +39,7 @@ def template_digest(template: TaskTemplate) -> str:
             "format": FORMAT,
             "rlm": _FIRST_VERSION,
             "said": fields,
-            "models": {role: [spec.model, _relevant(spec.options), str(spec.weights)] for role, spec in specs.items()},
+            "models": {role: _model(spec) for role, spec in specs.items()},
             "scripts": [_file_digest(spec.scripted) for spec in specs.values() if spec.scripted is not None],
             "budget": task.trigger.to_dict(),
             "policy": [task.policy, task.isolation],
@@ -76,6 +77,13 @@ def imported_files(folder: Path, modules: Iterable[str]) -> list[Path]:
             files[file] = None
             queue += _imports(file, module)
     return sorted(files)
+
+
+def _model(spec: ModelSpec) -> list[Any]:
+    identity = [spec.model, _relevant(spec.options), str(spec.weights)]
+    if spec.command is not None:  # the name of a command of one's own is that of its program alone
+        identity += [list(spec.command.argv), spec.command.reply]
+    return identity
 
 
 def _relevant(options: Mapping[str, Any]) -> dict[str, Any]:

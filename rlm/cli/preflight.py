@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 from ..evals.simulated import ORACLE
@@ -38,6 +39,9 @@ def require(task: Task) -> None:
     for spec in asked.values():
         if spec.local:
             prepare(spec.weights, spec.options.get("backend"))
+        elif spec.command is not None:
+            if (problem := _command_problem(spec)) is not None:
+                raise EnvironmentProblem(problem)
         elif not _has_key(spec):
             _import_litellm()  # it may read a key from a `.env` file
             if not _has_key(spec):
@@ -48,7 +52,7 @@ def model_warnings(task: Task) -> list[str]:
     """Return what is probably wrong with the names of models, and which keys are missing."""
     from ..tasks.errors import near_name
 
-    warnings = []
+    warnings: list[str] = []
     roles: dict[tuple[str, str | None], str] = {}
     for role, spec in task.asked.items():
         roles.setdefault((spec.model, spec.api_key_env), role)
@@ -56,6 +60,9 @@ def model_warnings(task: Task) -> list[str]:
         if roles[spec.model, spec.api_key_env] != role:  # said of another role already
             continue
         if spec.local or spec.scripted is not None or spec.model == ORACLE:
+            continue
+        if spec.command is not None:
+            warnings.extend(filter(None, [_command_problem(spec)]))
             continue
         provider = provider_of(spec.model)
         near = near_name(provider, PROVIDERS) if provider is not None and provider not in PROVIDERS else None
@@ -135,6 +142,14 @@ def _advice(spec: ModelSpec) -> str:
         f"{spec.model} needs a key: set {' or '.join(names)}, or name the variable that holds it with `api_key_env:` "
         "in the task file"
     )
+
+
+def _command_problem(spec: ModelSpec) -> str | None:
+    """Return that the program of a command is missing, if it is. It is not started."""
+    program = spec.command.program if spec.command is not None else ""
+    if shutil.which(program) is not None:
+        return None
+    return f"{spec.model} needs the program {program!r}, which is not on PATH: install it, and log in with it once"
 
 
 def _import_litellm() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..text import shorten
+from .command.replies import CommandFailure
 from .direct.http1 import InvalidResponse
 from .profile import NO_KEY, OTHER_CREDENTIALS, key_variables, profile_of, provider_of, without_keys
 
@@ -76,6 +77,20 @@ _SPECIAL = {
 }
 """What failed and what to do, where it is not what the kind of the failure says."""
 
+_COMMAND_WHAT = {
+    "key": "the program is not logged in",
+    "server": "the output of the program could not be read",
+    "model": "there is no such program or model",
+}
+_COMMAND_ADVICE = {
+    "key": "Start the program once by hand and log in, or set the variable with its key.",
+    "billing": _ADVICE["billing"],
+    "rate": _ADVICE["rate"],
+    "timeout": "A longer wait can be set on the model: timeout, in seconds.",
+    "model": "Install the program, or check its name and the model's.",
+    "context": _ADVICE["context"],
+}
+
 
 class Refused(Exception):
     """A content filter withheld the answer of the model."""
@@ -118,7 +133,7 @@ def read_fault(error: Exception) -> Fault:
     kind, passing = _kind(error)
     # What follows an empty line is advice for users of another library.
     detail = str(getattr(error, "message", None) or error).partition("\n\n")[0].strip()
-    if kind == "unknown" and not hasattr(error, "status"):
+    if kind == "unknown" and not hasattr(error, "status") and not isinstance(error, CommandFailure):
         detail = f"{type(error).__name__}: {detail}"
     status = getattr(error, "status", None)
     env_keys = tuple(getattr(error, "env_keys", None) or ())
@@ -149,7 +164,7 @@ def _special(error: Exception, kind: str, status: int | None, detail: str) -> st
 def _kind(error: Exception) -> tuple[str, bool]:
     names = [kind.__name__ for kind in type(error).__mro__]
     name = next((name for name in names if name in _KINDS), "")
-    kind = _KINDS.get(name, "unknown")
+    kind = error.kind if isinstance(error, CommandFailure) else _KINDS.get(name, "unknown")
     status = getattr(error, "status", None)
     words = f"{getattr(error, 'provider_code', None) or ''} {getattr(error, 'message', None) or error}"
     if kind == "transport" and any(
@@ -189,7 +204,8 @@ def describe(fault: Fault, lm: Any, attempts: int) -> str:
     """Return one line: the model, what failed, the message of the error, what to do. Keys are redacted."""
     times = f", {attempts} times" if attempts > 1 else ""
     detail = shorten(fault.detail, 500)
-    text = f"{_where(lm)}: {fault.summary}{times}" + (f" ({detail})." if detail else ".")
+    what = _COMMAND_WHAT.get(fault.kind, fault.summary) if _is_command(lm) else fault.summary
+    text = f"{_where(lm)}: {what}{times}" + (f" ({detail})." if detail else ".")
     return without_keys(f"{text} {_advice(fault, lm)}".strip(), lm)
 
 
@@ -220,6 +236,8 @@ def describe_deadline(fault: Fault | None, lm: Any, attempts: int, seconds: floa
 def _advice(fault: Fault, lm: Any) -> str:
     if fault.missing_module is not None:
         return f"Install the package with the module {fault.missing_module!r}, which calls of this provider need."
+    if _is_command(lm):
+        return _COMMAND_ADVICE.get(fault.kind, "")
     if fault.kind == "key":
         other = OTHER_CREDENTIALS.get(provider_of(str(getattr(lm, "model", ""))) or "")
         if other is not None and profile_of(lm).key_env is None:
@@ -242,6 +260,10 @@ def _key_advice(lm: Any, names: tuple[str, ...]) -> str:
     if used is not None:
         return f"Check the value of {used}; `api_key_env:` in a task file names another variable."
     return f"Set {' or '.join(names)}, or say which key: `api_key_env:` in a task file, api_key= in Python."
+
+
+def _is_command(lm: Any) -> bool:
+    return provider_of(str(getattr(lm, "model", ""))) in ("cli", "command")
 
 
 def _where(lm: Any) -> str:

@@ -92,7 +92,9 @@ class ModelResponse:
         """Read a `dspy.lm15.Response`."""
         # Not `message.text`: that is empty when a model also shows its reasoning.
         text = "".join(part.text for part in response.message.parts if part.type == "text")
-        usage = response.usage
+        usage, details = response.usage, response.provider_data
+        if cost_usd is None and isinstance(details, dict):
+            cost_usd = details.get("cost_usd")  # of an engine of rlm that was told the cost
         return cls(text, response.finish_reason, usage.input_tokens or 0, usage.output_tokens or 0, cost_usd)
 
 

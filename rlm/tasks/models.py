@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..models.command import PREFIX, CommandSpec, UnknownProgram, name_of, program_spec
 from ..models.profile import NO_KEY, Price
 from ..models.rate_limit.bucket import Limit
 from ..redaction import protect
@@ -17,12 +18,15 @@ from .yaml_document import Document
 
 SCRIPTED = "scripted"
 ROLES = ("main", "sub", "extraction")
-_OURS = {"model", "scripted", "api_key_env", "options", "requests_per_minute", "tokens_per_minute", "price"}
+_OURS = {
+    *("model", "scripted", "command", "reply", "env", "api_key_env", "options"),
+    *("requests_per_minute", "tokens_per_minute", "price"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """One model: its name and options for `dspy.LM`, or weights that run here, or a file of replies."""
+    """One model: its name and options for `dspy.LM`, or weights that run here, a command, or a file of replies."""
 
     model: str
     options: dict[str, Any] = field(default_factory=dict)
@@ -37,6 +41,9 @@ class ModelSpec:
 
     weights: Path | None = None
     """The file or folder of a local model; None for the embedded one."""
+
+    command: CommandSpec | None = None
+    """The program that is asked, for a model that is one."""
 
     limit: Limit | None = None
     """The rate limit of its server."""
@@ -98,21 +105,34 @@ def spec_of(entry: ModelEntry, folder: Path) -> ModelSpec:
         entry = ModelFile.model_validate({"model": entry})
     if entry.scripted is not None:
         return ModelSpec(SCRIPTED, scripted=folder / entry.scripted)
-    assert entry.model is not None
     options = entry.model_dump(exclude_none=True, exclude=_OURS)
-    local = is_local(entry.model)
-    weights = weights_of(entry.model, folder) if local else None
+    command = _command_of(entry)
+    model = entry.model or name_of(command or CommandSpec(("",)))
+    local = command is None and is_local(model)
     limit = Limit(entry.requests_per_minute, entry.tokens_per_minute)
     return ModelSpec(
-        entry.model,
+        model,
         {**options, **entry.options},
-        None,
-        entry.api_key_env,
-        local,
-        weights,
-        limit if limit != Limit() else None,
-        None if entry.price is None else Price(entry.price.input, entry.price.output),
+        api_key_env=entry.api_key_env,
+        local=local,
+        weights=weights_of(model, folder) if local else None,
+        command=command,
+        limit=limit if limit != Limit() else None,
+        price=None if entry.price is None else Price(entry.price.input, entry.price.output),
     )
+
+
+def _command_of(entry: ModelFile) -> CommandSpec | None:
+    """Return the program that an entry names; that of an unknown name has no argument."""
+    if entry.command is not None:
+        return CommandSpec(tuple(entry.command), entry.reply or "text", env=tuple(entry.env or ()))
+    if entry.model is None or not entry.model.startswith(PREFIX):
+        return None
+    try:
+        spec = program_spec(entry.model)
+    except UnknownProgram:
+        return CommandSpec((entry.model,))  # `problem_of` reports it
+    return replace(spec, env=(*spec.env, *(entry.env or ())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +163,7 @@ _ONLY_LOCAL = frozenset({"backend", "context", "parallel", "threads"})
 _ONLY_REMOTE = frozenset(
     {"api_base", "api_version", "api_key_env", "reasoning_effort", "model_type", "timeout", "num_retries"}
 )
+_OF_COMMANDS = frozenset({"timeout", "num_retries", "cache"})
 
 
 def is_local(model: str) -> bool:
@@ -164,7 +185,9 @@ def weights_of(model: str, folder: Path) -> Path | None:
 
 
 def local_problems(models: Models, document: Document, folder: Path, given: Collection[str]) -> list[TaskProblem]:
-    """Return the problems of the local models of a task. `given` are the roles that the command line has set.
+    """Return the problems of the models of a task that run here, or are commands.
+
+    `given` are the roles that the command line has set.
 
     A missing embedded model is a problem of the machine and not of the file: it is not reported here.
     """
@@ -178,7 +201,7 @@ def local_problems(models: Models, document: Document, folder: Path, given: Coll
         for option, why in _misplaced(spec).items():
             place = document.key_place((*own, option))
             problems.append(document.problem(f"models.{role}.{option} {why}", place))
-        problem = problem_of(spec, folder) if spec.local else None
+        problem = problem_of(spec, folder) if spec.local or spec.command is not None else None
         if problem is not None and role in given:
             problems.append(TaskProblem(f"the {role} model of the command line", problem))
         elif problem is not None:
@@ -188,7 +211,9 @@ def local_problems(models: Models, document: Document, folder: Path, given: Coll
 
 
 def problem_of(spec: ModelSpec, folder: Path) -> str | None:
-    """Return why a local model cannot be used: an unknown name, a missing file, not a model; else None."""
+    """Return why a local model or a command cannot be used: an unknown name, a missing file, not a model; else None."""
+    if spec.command is not None:
+        return _command_problem(spec)
     from ..models.local.gguf import WeightsError
     from ..models.local.library import EMBEDDED, LibraryError, examine, locate
 
@@ -202,6 +227,15 @@ def problem_of(spec: ModelSpec, folder: Path) -> str | None:
     return None
 
 
+def _command_problem(spec: ModelSpec) -> str | None:
+    try:
+        if spec.model.startswith(PREFIX):
+            program_spec(spec.model)
+    except UnknownProgram as error:
+        return str(error)
+    return None
+
+
 def _misplaced(spec: ModelSpec) -> dict[str, str]:
     """Return the options that a model of this kind does not have, each with the reason."""
     options = {*spec.options, *(["api_key_env"] if spec.api_key_env is not None else [])}
@@ -209,5 +243,7 @@ def _misplaced(spec: ModelSpec) -> dict[str, str]:
         return dict.fromkeys(
             sorted(options & _ONLY_REMOTE), f"has no effect on {spec.model}, which runs on this machine"
         )
+    if spec.command is not None:
+        return dict.fromkeys(sorted(options - _OF_COMMANDS), f"has no effect on {spec.model}, which is a command")
     hint = "is for models that run on this machine, such as local/embedded"
     return dict.fromkeys(sorted(options & _ONLY_LOCAL), hint)

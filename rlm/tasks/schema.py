@@ -270,8 +270,24 @@ class ModelFile(Section):
 
     model: str | None = Field(
         None,
-        description="A name for `dspy.LM`; or a local model: `local/NAME`, or the path of its file or folder.",
-        examples=["openai/gpt-5-mini", "local/embedded", "./models/model.gguf"],
+        description="A name for `dspy.LM`; a local model: `local/NAME`, or the path of its file or folder; or a "
+        "program: `cli/claude`, `cli/codex`, `cli/gemini`, `cli/llm`; or with its model: `cli/llm/NAME`.",
+        examples=["openai/gpt-5-mini", "local/embedded", "./models/model.gguf", "cli/claude"],
+    )
+    command: list[str] | None = Field(
+        None,
+        min_length=1,
+        description="A program and its arguments, instead of a model: it reads the prompt (its standard input, or "
+        "`{prompt}` among the arguments) and prints the answer. `{system}` is the system prompt.",
+        examples=[["ask-model", "--json"]],
+    )
+    reply: str | None = Field(
+        None,
+        description="Where the answer is in the JSON that `command` prints. Default: it prints the answer alone.",
+        examples=["choices.0.text"],
+    )
+    env: list[str] | None = Field(
+        None, description="Variables of the environment that the program gets, beside PATH, HOME and the like."
     )
     scripted: str | None = Field(
         None, description="A YAML file of replies written in advance, instead of a model.", examples=["replies.yaml"]
@@ -326,6 +342,13 @@ class ModelFile(Section):
             )
         return value
 
+    @field_validator("env")
+    @classmethod
+    def _are_names(cls, value: list[str] | None) -> list[str] | None:
+        if odd := [name for name in value or () if not _VARIABLE.fullmatch(name)]:
+            raise ValueError(f"{odd[0]!r} is no name of an environment variable; values never belong in the file")
+        return value
+
     @field_validator("api_base")
     @classmethod
     def _has_no_password(cls, value: str | None) -> str | None:
@@ -350,8 +373,14 @@ class ModelFile(Section):
 
     @model_validator(mode="after")
     def _is_one_thing(self) -> ModelFile:
-        if (self.model is None) == (self.scripted is None):
-            raise ValueError("give either model (such as openai/gpt-5-mini) or scripted (a file of replies)")
+        if sum(source is not None for source in (self.model, self.scripted, self.command)) != 1:
+            raise ValueError(
+                "give either model (such as openai/gpt-5-mini), scripted (a file of replies) or command (a program)"
+            )
+        if self.reply is not None and self.command is None:
+            raise ValueError(
+                "`reply` is for `command`: it says where the answer is in the JSON that the program prints"
+            )
         return self
 
 
