@@ -40,6 +40,9 @@ class TaskSession:
 
     _models: _Models = field(repr=False)
 
+    def __post_init__(self) -> None:
+        self.chat.asks = self.question
+
     def set_budget(self, **limits: Any) -> None:
         """Change limits of the questions to come. Raise `ValueError` or `TypeError` for one that is none."""
         self.task = self._models.task = replace(self.task, trigger=replace(self.task.trigger, **limits))

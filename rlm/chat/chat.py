@@ -55,6 +55,9 @@ class ChatVariable:
     """The last question whose code read it."""
 
 
+ASKS = "question"
+
+
 class Chat:
     """A session of several questions. Ask from any thread; questions are answered one after another.
 
@@ -68,6 +71,9 @@ class Chat:
         self._configure, self._journal, self._settings, self._recorder = configure, journal, settings, recorder
         self.id: str = journal.about["id"]
         self.signature = configure(ignore).signature
+        self.asks = ASKS
+        """The input that takes what is asked. Its text is in the prompt, up to 4,000 characters."""
+
         self._inputs: dict[str, Any] = {}
         self._kernel = ChatKernel(journal, self._restore)
         self._total = Ledger(settings.total, spent=spent(journal))

@@ -73,6 +73,7 @@ class ChatKernel:
 
     variables: dict[str, Variable] = field(default_factory=dict)
     read: frozenset[str] = frozenset()
+    shown: frozenset[str] = frozenset()
     context: str | None = None
     rebuilt: Rebuilt | None = None
     """How the kernel was rebuilt last; None while that was not needed."""

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .chat import Chat
 
 _ASKED_CHARS = 500
+_WHOLE_CHARS = 4_000
+"""A question of so many characters is in the prompt. A longer one is a variable only, as every input is."""
 
 
 class QuestionLoop:
@@ -89,6 +91,8 @@ class QuestionLoop:
         ledger.depth = 0  # the budget of the session is above its runs, and no run itself
         context = before_question(len(before) + 1, before, chat._inputs, values)
         kernel.begin(number, ledger, chat._inputs | values, context)
+        asked = values.get(chat.asks)
+        kernel.shown = frozenset({chat.asks} if isinstance(asked, str) and len(asked) <= _WHOLE_CHARS else ())
         self._loop = RunLoop(config, values, ledger=ledger, past=self._past, run_id=self.id)
         result: ExecutionResult[Any] | None = None
         interrupted = False

@@ -22,6 +22,10 @@ class KernelSource(Protocol):
         """The inputs that code of earlier runs has read."""
 
     @property
+    def shown(self) -> frozenset[str]:
+        """The inputs that the prompt shows whole, though they are long: what is asked."""
+
+    @property
     def context(self) -> str | None:
         """A section of the prompt about what was there before the run."""
 
@@ -40,6 +44,7 @@ class OwnKernels:
 
     variables: Mapping[str, Variable] = {}
     read: frozenset[str] = frozenset()
+    shown: frozenset[str] = frozenset()
     context: str | None = None
 
     async def open(self, options: Mapping[str, Any], calls: CallLog) -> tuple[AsyncSession, tuple[str, ...]]:

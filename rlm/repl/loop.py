@@ -73,7 +73,8 @@ class RunLoop:
         self.emit = events.Emitter(self.id, config.observe)
         self.history = REPLHistory()
         self.profile = profile_for(profile_of(config.main_model).constrains)
-        self.grounding = Grounding.of(self.inputs, config.kernels.read, doubtful=self.profile.doubts_outputs)
+        unseen = {name: value for name, value in self.inputs.items() if name not in config.kernels.shown}
+        self.grounding = Grounding.of(unseen, config.kernels.read, doubtful=self.profile.doubts_outputs)
         self.models = RunModels.of(config, self.ledger, self.emit, past, self.profile)
         self.tools = ReplTools(
             config.signature,

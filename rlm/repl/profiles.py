@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -95,12 +95,12 @@ class StandardProfile:
         system = fill_system_prompt("system", config.system_prompt, submit_call(signature), described)
         task = template("task").substitute(
             instructions=signature.instructions,
-            inputs=describe_inputs(signature, inputs),
+            inputs=describe_inputs(signature, inputs, shown=config.kernels.shown),
             outputs=signature.field_list(),
             budget="\n".join([str(budget), *_last_chances(budget)]),
             before=before or "",
             approach=quote_guidance(config.guidance),
-            begin=_begin(inputs) if before is None else _BEGIN,
+            begin=_begin(inputs, config.kernels.shown) if before is None else _BEGIN,
         )
         return Conversation(system, task)
 
@@ -173,13 +173,14 @@ class ScriptProfile(StandardProfile):
         own = [describe_function(name, function) for name, function in functions.items() if name not in left_out]
         described = [*own, *describe_values(config.values), *describe_listed(config.listed, functions)]
         notes = [*filter(None, (before, "\n".join(["Also there:", *described]) if described else "", config.guidance))]
-        shapes = text_shapes(inputs)
+        shown = config.kernels.shown
+        shapes = text_shapes({name: value for name, value in inputs.items() if name not in shown})
         names = tuple(field.name for field in signature.outputs)
         self._opening = script_opening(shapes, {*inputs, *names})
         self._submit = f"SUBMIT({', '.join(f'{name}={name}' for name in names)})"
         self._outputs = names
         system = fill_system_prompt("system_script", config.system_prompt, self._submit, described)
-        script = f"{script_head(signature, inputs, shapes, notes)}\n{self._opening}"
+        script = f"{script_head(signature, inputs, shapes, notes, shown)}\n{self._opening}"
         task = template("task_script").substitute(script=script)
         return Conversation(system, task, recent_only=True)
 
@@ -226,8 +227,8 @@ def profile_for(constrains: bool) -> StandardProfile:
     return ScriptProfile() if constrains else StandardProfile()
 
 
-def _begin(inputs: Mapping[str, Any]) -> str:
-    texts = [name for name in long_inputs(inputs) if isinstance(inputs[name], str)]
+def _begin(inputs: Mapping[str, Any], shown: Collection[str]) -> str:
+    texts = [name for name in long_inputs(inputs) if isinstance(inputs[name], str) and name not in shown]
     return _BEGIN_LONG.format(name=texts[0]) if texts else _BEGIN
 
 

@@ -31,13 +31,24 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
 _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxdict = 40
 
 
-def describe_inputs(signature: Signature, inputs: Mapping[str, Any], *, most: int = 12, width: int = 200) -> str:
+def describe_inputs(
+    signature: Signature,
+    inputs: Mapping[str, Any],
+    *,
+    most: int = 12,
+    width: int = 200,
+    shown: Collection[str] = (),
+) -> str:
     """Describe each input: type, size, the signature's description, and its value, or its shape where it is long.
 
-    At most `most` line shapes, columns or keys are shown of an input, in lines of about `width` characters.
+    At most `most` line shapes, columns or keys are shown of an input, in lines of about `width` characters. Texts that
+    are `shown` are there whole.
     """
     descriptions = {field.name: " ".join(field.description.split()) for field in signature.inputs}
-    lines = [_describe_input(name, value, descriptions.get(name), most, width) for name, value in inputs.items()]
+    lines = [
+        _describe_input(name, value, descriptions.get(name), most, width, whole=name in shown)
+        for name, value in inputs.items()
+    ]
     return "\n".join(lines) or "(none)"
 
 
@@ -112,9 +123,13 @@ def quote_guidance(guidance: str | None) -> str:
     return "# Approach\n" + "\n".join(f"> {line}" for line in guidance.splitlines()) + "\n\n"
 
 
-def goal_of(signature: Signature, inputs: Mapping[str, Any]) -> str:
-    """Return the goal of a task in a line: the inputs that are sentences, or else the instructions."""
-    sentences = [value for value in inputs.values() if isinstance(value, str) and " " in value and shown_whole(value)]
+def goal_of(signature: Signature, inputs: Mapping[str, Any], shown: Collection[str] = ()) -> str:
+    """Return the goal of a task in a line: the inputs that are sentences, or are `shown`, or else the instructions."""
+    sentences = [
+        value
+        for name, value in inputs.items()
+        if isinstance(value, str) and " " in value and (name in shown or shown_whole(value))
+    ]
     return " ".join(sentences) or signature.instructions.partition("\n")[0]
 
 
@@ -124,7 +139,9 @@ def template(name: str) -> Template:
     return Template(files(__package__).joinpath("prompts", f"{name}.md").read_text(encoding="utf-8"))
 
 
-def _describe_input(name: str, value: Any, description: str | None, most: int, width: int) -> str:
+def _describe_input(
+    name: str, value: Any, description: str | None, most: int, width: int, *, whole: bool = False
+) -> str:
     kind, about = type(value).__name__, f", {description}" if description else ""
     if hasattr(builtins, name):
         about += f", and not Python's own `{name}`, which is hidden by it"
@@ -135,7 +152,7 @@ def _describe_input(name: str, value: Any, description: str | None, most: int, w
         size = f", {len(value):,} characters"
     elif isinstance(value, bytes | list | tuple | dict | set):
         size = f", {len(value):,} {'bytes' if isinstance(value, bytes) else 'items'}"
-    if not shown_whole(value):
+    if not (whole and isinstance(value, str)) and not shown_whole(value):
         shape = describe(value).text(most=most, width=width).replace("\n", "\n  ")
         return f"- {name} ({kind}){about}: {shape}"
     shown = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else _short(value)

@@ -40,10 +40,14 @@ _TASK = "Task: {task}\nSet {outputs}. Use all of the data. Compare text without 
 
 
 def script_head(
-    signature: Signature, inputs: Mapping[str, Any], shapes: Mapping[str, Shape], notes: Sequence[str] = ()
+    signature: Signature,
+    inputs: Mapping[str, Any],
+    shapes: Mapping[str, Shape],
+    notes: Sequence[str] = (),
+    shown: Collection[str] = (),
 ) -> str:
-    """Return the comments at the top of the script: what is in the inputs, and the task."""
-    task = task_of(signature, inputs)
+    """Return the comments at the top of the script: what is in the inputs, and the task with what is `shown`."""
+    task = task_of(signature, inputs, shown)
     parts = [_described(name, value, shapes.get(name), task) for name, value in inputs.items() if value not in (task,)]
     outputs = ", ".join(_output(field) for field in signature.outputs)
     texts = {name: inputs[name] for name in shapes}
@@ -68,9 +72,9 @@ def text_shapes(inputs: Mapping[str, Any]) -> dict[str, Shape]:
     return {name: describe(texts[name]) for name in sorted(texts, key=lambda name: -len(texts[name]))}
 
 
-def task_of(signature: Signature, inputs: Mapping[str, Any]) -> str:
+def task_of(signature: Signature, inputs: Mapping[str, Any], shown: Collection[str] = ()) -> str:
     """Return the task in words: the instructions, where somebody wrote some, and the inputs that are sentences."""
-    goal = goal_of(signature, inputs)
+    goal = goal_of(signature, inputs, shown)
     own = signature.instructions
     return goal if goal == own or re.match(r"(Given `|Produce `)", own) else f"{own}\n{goal}"
 

@@ -42,6 +42,19 @@ def test_the_model_is_told_what_it_has_and_what_it_answered(asked):
     assert "Imported or defined already: re" in second
 
 
+def test_a_question_of_several_sentences_is_in_the_prompt_and_need_not_be_read(asked):
+    question = "How many errors are there? " + "Count only those of disks, and mind that lines are repeated. " * 20
+    longer = "Again. " * 2_000
+    one = asked(["SUBMIT(answer=len(log))", "SUBMIT(answer=5)", "print(question)\nSUBMIT(answer=len(log))"])
+    with one.predict.session(log="x" * 20) as chat:
+        assert chat.ask(question=question).outputs.answer == 20
+        assert chat.ask(question=longer).iterations == 2
+    first, second, _ = one.prompts()
+    assert question in first
+    assert longer not in second
+    assert "No code of yours has read `question` yet" in one.prompts()[2]
+
+
 def test_a_question_may_have_its_own_signature(asked):
     one = asked(
         ["n = 4\nSUBMIT(answer=n)", "SUBMIT(total=n / 8)", "SUBMIT(names=['a'])", "SUBMIT(answer=n + len(log))"]
