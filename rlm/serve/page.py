@@ -62,7 +62,7 @@ class Page:
         if ids and all([await asyncio.to_thread(self._owns, owner, one) for one in ids]):
             await self._viewer(scope, receive, send)
             return
-        await refuse(send, not_found("page", path))
+        await refuse(send, not_found("run", "/".join(ids)) if ids else not_found("page", path))
 
     def _list(self, owner: str) -> bytes:
         own = self._store.run_ids(owner)

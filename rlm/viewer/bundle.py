@@ -11,7 +11,7 @@ SCRIPT = "page.js"
 STYLE = "page.css"
 """The names under which `index.html` requests them."""
 
-STYLES = ("base", "controls", "lists", "evaluation", "run", "steps", "tree", "compare", "narrow")
+STYLES = ("base", "controls", "lists", "evaluation", "run", "steps", "tree", "compare", "ask", "narrow")
 """The style sheets in order: the last one overrides the others."""
 
 _IMPORT = re.compile(r'^import \{\s*([^}]+?)\s*\} from "(\.[a-z_./]+)\.js";$', re.MULTILINE)

@@ -1,5 +1,6 @@
 // The page: routes between its parts by the address, and handles keys.
 
+import { AskPage } from "./pages/ask_page.js";
 import { ComparePage } from "./pages/compare_page.js";
 import { h } from "./lib/dom.js";
 import { RunPage } from "./pages/run_page.js";
@@ -10,6 +11,7 @@ import { EvaluationsPage } from "./pages/evaluations_page.js";
 import { GROUPINGS } from "./lib/run_groups.js";
 import { GroupsPage } from "./pages/groups_page.js";
 import { CONDITIONS } from "./lib/search_query.js";
+import { served } from "./lib/serve_client.js";
 import { shown } from "./lib/untrusted_text.js";
 
 const HELP = [
@@ -70,13 +72,19 @@ const help = h(
 );
 const content = h("div", { class: "content" });
 // The parts of the page: name, address, and the names in addresses that belong to it.
-const PARTS = [
-  ["Runs", "#/", ["", "groups", "run", "compare"]],
-  ["Batches", "#/batches", ["batches"]],
-  ["Evaluations", "#/evals", ["evals", "eval"]],
-  ["Plans", "#/plans", ["plans"]],
-  ["Sessions", "#/sessions", ["sessions"]],
-];
+const PARTS = served
+  ? [
+      ["Ask", "#/ask", ["ask"]],
+      ["Runs", "#/", ["", "groups", "run", "compare"]],
+      ["Sessions", "#/sessions", ["sessions"]],
+    ]
+  : [
+      ["Runs", "#/", ["", "groups", "run", "compare"]],
+      ["Batches", "#/batches", ["batches"]],
+      ["Evaluations", "#/evals", ["evals", "eval"]],
+      ["Plans", "#/plans", ["plans"]],
+      ["Sessions", "#/sessions", ["sessions"]],
+    ];
 const links = source.embedded
   ? [h("span", { class: "muted" }, "one run, as a file")]
   : PARTS.map(([label, href]) => h("a", { href }, label));
@@ -120,6 +128,8 @@ function read(hash) {
 
 function pageOf(target, common) {
   switch (target.name) {
+    case "ask":
+      return new AskPage(common);
     case "run":
       return new RunPage(common);
     case "compare":
@@ -146,7 +156,7 @@ function pageOf(target, common) {
 }
 
 async function route() {
-  const target = read(location.hash);
+  const target = read(location.hash || (served ? "#/ask" : ""));
   if (source.embedded && target.name !== "run")
     Object.assign(target, { name: "run", first: source.root, second: undefined });
   const key = target.name === "run" ? `run/${target.first}` : [target.name, target.first, target.second].join("/");

@@ -1,6 +1,7 @@
 // The source of the page's data: its server, or the file that contains the page.
 
 import { searchEvents } from "./embedded_search.js";
+import { authorization } from "./serve_client.js";
 import { indexOf } from "./untrusted_text.js";
 
 const PIECE = 1000000;
@@ -12,12 +13,12 @@ export class ServerSource {
   #runs = null;
 
   async #get(path) {
-    return this.#read(await fetch(`api/${path}`));
+    return this.#read(await fetch(`api/${path}`, { headers: authorization() }));
   }
 
   // The same object as before if the answer is the same.
   async #unchanged(path) {
-    const answer = await fetch(`api/${path}`);
+    const answer = await fetch(`api/${path}`, { headers: authorization() });
     if (!answer.ok) return this.#read(answer);
     const text = await answer.text();
     if (this.#texts.get(path)?.text !== text) this.#texts.set(path, { text, data: JSON.parse(text) });
@@ -26,7 +27,7 @@ export class ServerSource {
 
   async #read(answer) {
     const data = await answer.json().catch(() => ({ problem: `the server answered ${answer.status}` }));
-    if (!answer.ok) throw new Error(data.problem ?? `the server answered ${answer.status}`);
+    if (!answer.ok) throw new Error(data.problem ?? data.error?.message ?? `the server answered ${answer.status}`);
     return data;
   }
 
