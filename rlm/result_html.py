@@ -39,7 +39,7 @@ def result_html(result: ExecutionResult[Any]) -> str:
     rows = [("reason", text_html(result.reason))] if isinstance(result, Extracted | Failed) else []
     values = result.partial_outputs if isinstance(result, Failed) else to_jsonable_python(result.outputs, fallback=str)
     for name, value in (values if isinstance(values, dict) else {} if values is None else {"": values}).items():
-        found = [one for one in result.evidence if one.field == name]
+        found = [piece for piece in result.evidence if piece.field == name]
         rows.append(
             (text_html(name), f"{text_html(value if isinstance(value, str) else dump(value))}{evidence_html(found)}")
         )

@@ -93,7 +93,7 @@ class Collector:
     def warnings(self) -> tuple[str, ...]:
         """What the policy had to say."""
         warnings = self.facts.get("warnings")
-        return tuple(_text(one) for one in warnings[:100]) if isinstance(warnings, list) else ()
+        return tuple(_text(warning) for warning in warnings[:100]) if isinstance(warnings, list) else ()
 
     @property
     def stops(self) -> int:

@@ -60,7 +60,7 @@ class DirectLauncher:
         place = scratch_directories.make()
         scratch = place.path
         errors, errors_end = os.pipe()
-        descriptors = [one.fileno() for one in listeners.values()]
+        descriptors = [listener.fileno() for listener in listeners.values()]
         descriptors += [calls.fileno()] if calls is not None else []
         descriptors.append(errors_end)
         read_only = (*self._read_only, *(mount.source for mount in setup.mounts))

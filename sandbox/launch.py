@@ -255,7 +255,7 @@ class Zygote:
             "channels": list(listeners),
             "calls": calls is not None,
         }
-        descriptors = [one.fileno() for one in listeners.values()]
+        descriptors = [listener.fileno() for listener in listeners.values()]
         descriptors += [calls.fileno()] if calls is not None else []
         with self._lock:
             self._orders[number] = answer
@@ -312,9 +312,9 @@ class Zygote:
         for future in waiting:
             if not future.done():
                 future.set_exception(gone)
-        for one in exits:
-            if not one.done():
-                one.set_result(Exit(-signal.SIGKILL))
+        for future in exits:
+            if not future.done():
+                future.set_result(Exit(-signal.SIGKILL))
         self._clean_up()
 
     def _clean_up(self) -> None:

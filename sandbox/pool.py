@@ -163,8 +163,8 @@ class Pool:
         try:
             launcher = self.launcher(setup)
             process = launcher.spawn(setup, config, {name: theirs[name] for name in _CHANNELS}, theirs["calls"])
-            for one in theirs.values():
-                one.close()  # the kernel has them; if it dies, whoever waits for it hears so at once
+            for end in theirs.values():
+                end.close()  # the kernel has them; if it dies, whoever waits for it hears so at once
             room = 6 * setup.limits.output_bytes + MESSAGE_BYTES  # JSON may write a character as six
             try:
                 channels = Channels(
@@ -180,8 +180,8 @@ class Pool:
                 raise _did_not_start(process, error) from None
             return kernel
         except BaseException:
-            for one in (*ours.values(), *theirs.values()):
-                one.close()
+            for end in (*ours.values(), *theirs.values()):
+                end.close()
             raise
 
     def _wake_filler(self) -> None:

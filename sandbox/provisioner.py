@@ -84,15 +84,15 @@ class SandboxProvisioner(KernelProvisionerBase):
         for name in _CHANNELS:
             port = getattr(manager, f"{name}_port")
             if manager.transport == "ipc":
-                one, port = socket.socket(socket.AF_UNIX), port or _CHANNELS.index(name) + 1
-                one.bind(f"{manager.ip}-{port}")
+                listener, port = socket.socket(socket.AF_UNIX), port or _CHANNELS.index(name) + 1
+                listener.bind(f"{manager.ip}-{port}")
             else:
-                one = socket.socket()
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                one.bind((manager.ip, port))
-                port = one.getsockname()[1]
-            one.listen(16)
-            self._listeners[name] = one
+                listener = socket.socket()
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listener.bind((manager.ip, port))
+                port = listener.getsockname()[1]
+            listener.listen(16)
+            self._listeners[name] = listener
             setattr(manager, f"{name}_port", port)
         manager.write_connection_file()
         self.connection_info = manager.get_connection_info()
@@ -121,8 +121,8 @@ class SandboxProvisioner(KernelProvisionerBase):
                 lambda: default_pool().launcher(setup).spawn(setup, config, self._listeners, None)
             )
         finally:
-            for one in self._listeners.values():
-                one.close()
+            for listener in self._listeners.values():
+                listener.close()
         return self.connection_info
 
     async def cleanup(self, restart: bool = False) -> None:

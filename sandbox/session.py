@@ -301,14 +301,14 @@ class Session:
     def _begin_inputs(self, parcel: data.Parcel, more: dict[str, Any]) -> Exchange:
         carrier = self._link.carrier
         count = len(parcel.large) if carrier is not None else 0
-        self._link.kernel.hold(sum(one.size for one in parcel.large))
+        self._link.kernel.hold(sum(block.size for block in parcel.large))
         order = {"op": "load", "inputs": parcel.inputs, "descriptors": count, "files": self._files(parcel), **more}
         buffers: list[bytes] = []
         if carrier is None:
-            buffers = [one.read() for one in parcel.large]
+            buffers = [block.read() for block in parcel.large]
         elif parcel.large:
-            opened = [one.opened() for one in parcel.large]
-            carrier.send_descriptors([one.descriptor for one in opened], opened)
+            opened = [block.opened() for block in parcel.large]
+            carrier.send_descriptors([source.descriptor for source in opened], opened)
         exchange = Exchange(self._link, seconds=_LOAD_SECONDS)
         exchange.ask(order, buffers)
         return exchange

@@ -43,13 +43,13 @@ def type_names(value: Any, path: str = "") -> dict[str, str]:
     while todo and len(found) < _MAX_NAMES:
         at, item = todo.pop()
         if isinstance(item, list):
-            todo += [((at, index), one) for index, one in enumerate(item)]
+            todo += [((at, index), item_value) for index, item_value in enumerate(item)]
         elif isinstance(item, dict):
             if item.keys() == _TAG:
                 found[path + _pointer(at)] = str(item["$type"])[:100]
                 todo.append((at, item["$value"]))
             else:
-                todo += [((at, key), one) for key, one in item.items()]
+                todo += [((at, key), item_value) for key, item_value in item.items()]
     return found
 
 

@@ -52,21 +52,21 @@ def read_variables(answer: dict[str, Any], known: Mapping[str, Variable] | None 
     if not isinstance(described, list):
         return {}
     found = {}
-    for one in described[:_MAX_VARIABLES]:
-        if not isinstance(one, dict) or not isinstance(one.get("name"), str):
+    for entry in described[:_MAX_VARIABLES]:
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
             continue
-        if one.get("same") is True:
-            if known is not None and (before := known.get(one["name"])) is not None:
+        if entry.get("same") is True:
+            if known is not None and (before := known.get(entry["name"])) is not None:
                 found[before.name] = replace(before, changed=False) if before.changed else before
         else:
             variable = Variable(
-                name=_text(one["name"]),
-                type=_text(one.get("type")),
-                size=_size(one.get("size")),
-                preview=_text(one.get("preview")),
-                value=one.get("value"),
-                has_value=one.get("has_value") is True,
-                changed=one.get("changed") is True,
+                name=_text(entry["name"]),
+                type=_text(entry.get("type")),
+                size=_size(entry.get("size")),
+                preview=_text(entry.get("preview")),
+                value=entry.get("value"),
+                has_value=entry.get("has_value") is True,
+                changed=entry.get("changed") is True,
             )
             found[variable.name] = variable
     return found
@@ -86,6 +86,6 @@ def _size(value: object) -> int | tuple[int, ...] | None:
         return None
     if isinstance(value, int):
         return value
-    if isinstance(value, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in value):
+    if isinstance(value, list) and all(isinstance(number, int) and not isinstance(number, bool) for number in value):
         return tuple(value[:32])
     return None

@@ -75,7 +75,8 @@ class QuestionRecorder:
 def signature_info(signature: Signature) -> dict[str, str]:
     """Return a signature as the journal has it."""
     sides = [
-        ", ".join(f"{one.name}: {one.type_text}" for one in side) for side in (signature.inputs, signature.outputs)
+        ", ".join(f"{field.name}: {field.type_text}" for field in side)
+        for side in (signature.inputs, signature.outputs)
     ]
     return {"name": signature.name, "instructions": signature.instructions, "text": " -> ".join(sides)}
 

@@ -108,8 +108,12 @@ class LogEntry:
 
 
 _FIELDS = fields(LogEntry)
-_NAMES = tuple(one.name for one in _FIELDS)
-_REQUIRED = tuple(one.name for one in _FIELDS if one.default is MISSING and one.default_factory is MISSING)
+_NAMES = tuple(entry_field.name for entry_field in _FIELDS)
+_REQUIRED = tuple(
+    entry_field.name
+    for entry_field in _FIELDS
+    if entry_field.default is MISSING and entry_field.default_factory is MISSING
+)
 _TYPES: dict[str, Any] = {
     **dict.fromkeys(("sample_id", "suite", "ending"), str),
     **dict.fromkeys(("length", "epoch"), int),

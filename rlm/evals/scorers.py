@@ -76,7 +76,7 @@ def contains(expected: Any, given: Any) -> float:
     """Return the share of the expected texts that occur in the answer, in any case (RULER's `string_match_all`)."""
     wanted = expected if isinstance(expected, list) else [expected]
     text = (", ".join(map(str, given)) if isinstance(given, list) else str(given)).lower()
-    return sum(str(one).lower() in text for one in wanted) / len(wanted) if wanted else 1.0
+    return sum(str(word).lower() in text for word in wanted) / len(wanted) if wanted else 1.0
 
 
 def items_f1(expected: Any, given: Any) -> float:

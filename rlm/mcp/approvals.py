@@ -73,7 +73,7 @@ class ApprovalRequest:
 
     def lines(self, most: int = _SHOWN, width: int = 200) -> list[str]:
         """Return the arguments of the calls, a line each, in at most `most` lines."""
-        shown = [shorten(clean(json.dumps(one, ensure_ascii=False)), width) for one in self.calls[:most]]
+        shown = [shorten(clean(json.dumps(call, ensure_ascii=False)), width) for call in self.calls[:most]]
         left = len(self.calls) - len(shown)
         return [*shown, *([f"... and {count(left, 'more call')}"] if left else [])]
 
@@ -132,7 +132,7 @@ class ApprovalLogs:
         """Put an answer on file and return the effective one, which is the first."""
 
         def earlier(entries: list[JsonEntry]) -> JsonEntry | None:
-            return next((one for one in entries if one.get("approval_id") == answer.approval_id), None)
+            return next((entry for entry in entries if entry.get("approval_id") == answer.approval_id), None)
 
         existing = self.answers.append_unless(_redacted(asdict(answer)), earlier)
         return answer if existing is None else ApprovalAnswer.from_dict(existing)

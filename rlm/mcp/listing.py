@@ -60,9 +60,9 @@ class McpTool:
 def read_listing(name: str, server: McpServer, listed: Iterable[Any]) -> tuple[McpTool, ...]:
     """Return the tools that a server has listed and a run may use, by their names."""
     found: dict[str, McpTool] = {}
-    for one in sorted(listed, key=lambda one: str(one.name)):
-        if len(one.name) <= _MAX_TOOL_NAME and one.name not in found and server.offers(one.name):
-            found[one.name] = _tool(name, one)
+    for tool in sorted(listed, key=lambda one: str(one.name)):
+        if len(tool.name) <= _MAX_TOOL_NAME and tool.name not in found and server.offers(tool.name):
+            found[tool.name] = _tool(name, tool)
     return tuple(found.values())
 
 

@@ -84,7 +84,7 @@ class _Calls:
         tool = self._tools.get(name) if isinstance(name, str) else None
         if tool is None:
             raise McpToolError(f"mcp_batch(tool, arguments): {name!r:.80} is no tool of an MCP server")
-        if not isinstance(arguments, list) or not all(isinstance(one, dict) for one in arguments):
+        if not isinstance(arguments, list) or not all(isinstance(argument, dict) for argument in arguments):
             raise McpToolError("mcp_batch(tool, arguments): a list with a dict of arguments for each call")
         if len(arguments) > _MAX_BATCH:
             raise McpToolError(f"mcp_batch: {len(arguments):,} calls; at most {_MAX_BATCH:,} at once")

@@ -47,9 +47,9 @@ def _annotation(schema: Any, root: Any, depth: int) -> str:
     kind = schema.get("type")
     variants = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(kind, list):
-        variants = [{**schema, "type": one} for one in kind[:_MAX_CHOICES]]
+        variants = [{**schema, "type": name} for name in kind[:_MAX_CHOICES]]
     if isinstance(variants, list) and variants:
-        names = [annotation(one, root, depth - 1) for one in variants[:_MAX_CHOICES]]
+        names = [annotation(variant, root, depth - 1) for variant in variants[:_MAX_CHOICES]]
         return "Any" if "Any" in names else " | ".join(dict.fromkeys(names))
     if kind == "array":
         return f"list[{annotation(schema.get('items'), root, depth - 1)}]"
@@ -60,11 +60,11 @@ def _annotation(schema: Any, root: Any, depth: int) -> str:
 
 
 def _literal(choices: list[Any]) -> str:
-    plain = [one for one in choices if one is None or isinstance(one, str | int | float | bool)]
+    plain = [choice for choice in choices if choice is None or isinstance(choice, str | int | float | bool)]
     if len(plain) != len(choices) or len(choices) > _MAX_CHOICES:
-        kinds = dict.fromkeys(type(one).__name__ for one in choices[:1_000])
+        kinds = dict.fromkeys(type(choice).__name__ for choice in choices[:1_000])
         return "str" if list(kinds) == ["str"] else "Any"
-    return f"Literal[{', '.join(_value(one) for one in choices)}]"
+    return f"Literal[{', '.join(_value(choice) for choice in choices)}]"
 
 
 def _value(value: Any) -> str:

@@ -43,7 +43,7 @@ class McpServers:
         """
         self.settings = {check_server_name(name): McpServer.of(server) for name, server in servers.items()}
         self.approvals = Approvals(approve)
-        self._recorded = None if recorded is None else tuple(McpTool.from_dict(one) for one in recorded)
+        self._recorded = None if recorded is None else tuple(McpTool.from_dict(record) for record in recorded)
         place = Path(folder) if folder is not None else Path.cwd()
         self._connections = {name: Connection(name, server, place) for name, server in self.settings.items()}
         weakref.finalize(self, _end, tuple(self._connections.values())).atexit = False
@@ -55,7 +55,7 @@ class McpServers:
     @property
     def is_open(self) -> bool:
         """Whether `tools` would return at once."""
-        return self._recorded is not None or all(one.is_listed for one in self._connections.values())
+        return self._recorded is not None or all(connection.is_listed for connection in self._connections.values())
 
     def open(self) -> None:
         """Start the servers and list their tools. Raise `McpServerError`."""
@@ -70,14 +70,14 @@ class McpServers:
             await background.run(self._open())
 
     async def _open(self) -> None:
-        await asyncio.gather(*(one.open() for one in self._connections.values()))
+        await asyncio.gather(*(connection.open() for connection in self._connections.values()))
 
     def tools(self, taken: Collection[str] = ()) -> tuple[McpTool, ...]:
         """Return the tools, with names that hide none of those that are taken."""
         if self._recorded is not None:
             return self._recorded
         self.open()
-        return with_free_names((tool for one in self._connections.values() for tool in one.tools), taken)
+        return with_free_names((tool for connection in self._connections.values() for tool in connection.tools), taken)
 
     async def call(self, tool: McpTool, arguments: dict[str, Any]) -> Any:
         """Call a tool and return its value."""
@@ -112,7 +112,7 @@ _all_servers: weakref.WeakSet[McpServers] = weakref.WeakSet()
 
 def _end(connections: Iterable[Connection]) -> list[Future[None]]:
     """End servers, without waiting: this runs wherever garbage is collected."""
-    return [background.submit(one.close()) for one in connections if one.is_started]
+    return [background.submit(connection.close()) for connection in connections if connection.is_started]
 
 
 @atexit.register

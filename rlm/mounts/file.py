@@ -93,21 +93,21 @@ def holds_files(kind: Any) -> bool:
     """Return whether values of a type are files, or have files in them."""
     if isinstance(kind, type) and issubclass(kind, sandbox.File):
         return True
-    return any(holds_files(one) for one in (get_origin(kind), *get_args(kind)) if not isinstance(one, str | None))
+    return any(holds_files(part) for part in (get_origin(kind), *get_args(kind)) if not isinstance(part, str | None))
 
 
 def files_in(value: Any, place: str = "") -> Iterator[tuple[str, sandbox.File]]:
     """Yield the files in a value with their places: `docs/0`."""
     remaining, count = [(place, value)], 0
     while remaining and count < _MAX_PARTS:
-        place, one = remaining.pop()
+        place, part = remaining.pop()
         count += 1
-        if isinstance(one, sandbox.File):
-            yield place, one
-        elif isinstance(one, Mapping):
-            remaining += [(f"{place}/{name}", inner) for name, inner in reversed(list(one.items()))]
-        elif isinstance(one, list | tuple):
-            remaining += [(f"{place}/{index}", inner) for index, inner in reversed(list(enumerate(one)))]
+        if isinstance(part, sandbox.File):
+            yield place, part
+        elif isinstance(part, Mapping):
+            remaining += [(f"{place}/{name}", inner) for name, inner in reversed(list(part.items()))]
+        elif isinstance(part, list | tuple):
+            remaining += [(f"{place}/{index}", inner) for index, inner in reversed(list(enumerate(part)))]
 
 
 def has_files(value: Any) -> bool:

@@ -49,8 +49,8 @@ class Calls(Expressions):
                 return self._opaque(node)
         else:
             called = self._value(function)
-        args = [self._value(one) for one in node.args]
-        keywords = [(one.arg, self._value(one.value)) for one in node.keywords]
+        args = [self._value(argument) for argument in node.args]
+        keywords = [(keyword.arg, self._value(keyword.value)) for keyword in node.keywords]
         if isinstance(function, ast.Attribute):
             return self._method(node, function.attr, receiver or 0, args, keywords)
         if called is None:
@@ -59,7 +59,7 @@ class Calls(Expressions):
         own = self.functions.get(called) or self._function_of(called)
         everything = [*args, *(value for _, value in keywords)]
         if own is not None:
-            self._pass(own, args, keywords, starred=any(isinstance(one, ast.Starred) for one in node.args))
+            self._pass(own, args, keywords, starred=any(isinstance(argument, ast.Starred) for argument in node.args))
             return self._new(node, (own.returns, SAME), (called, DATA))
         self._link_callbacks(everything)
         result = self._new(node, (called, DATA), *((value, DATA) for value in everything))
@@ -207,9 +207,11 @@ class Calls(Expressions):
         return self._new(node, (args[0], SAME), *((value, CONTROL) for value in values[1:]), part=part)
 
     def _submit(self, node: ast.Call) -> int:
-        outputs = {one.arg: self._value(one.value) for one in node.keywords if one.arg is not None}
-        wholes = [self._value(one.value if isinstance(one, ast.Starred) else one) for one in node.args]
-        wholes += [self._value(one.value) for one in node.keywords if one.arg is None]
+        outputs = {keyword.arg: self._value(keyword.value) for keyword in node.keywords if keyword.arg is not None}
+        wholes = [
+            self._value(argument.value if isinstance(argument, ast.Starred) else argument) for argument in node.args
+        ]
+        wholes += [self._value(keyword.value) for keyword in node.keywords if keyword.arg is None]
         whole = wholes[0] if len(wholes) == 1 else 0 if wholes else None
         self.program.submissions.append(
             Submission(self.iteration, self._place(node), outputs, whole, self.control, self._in_function())

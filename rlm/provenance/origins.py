@@ -192,7 +192,7 @@ def origin_of_variable(
 def cells_of(program: Program, path: Path) -> set[int]:
     """Return the cells whose values, functions or literals a submitted value depends on. Imports do not count."""
     graph, found = program.graph, set()
-    last = max((one.iteration for one in program.submissions), default=0)
+    last = max((call.iteration for call in program.submissions), default=0)
     for submission in program.submissions:
         if submission.iteration != last and not submission.is_indirect:
             continue
@@ -210,8 +210,8 @@ class _Judge:
     def __init__(self, program: Program, texts: Texts, calls: Sequence[Call]) -> None:
         self.program, self.texts, self.calls = program, texts, calls
         self._sources: dict[int, _Sources] = {}
-        last = max((one.iteration for one in program.submissions), default=0)
-        self.candidates = [one for one in program.submissions if one.iteration == last or one.is_indirect]
+        last = max((call.iteration for call in program.submissions), default=0)
+        self.candidates = [call for call in program.submissions if call.iteration == last or call.is_indirect]
 
     def of_submitted(self, path: Path, value: Any) -> Origin:
         """Judge a value by every call of SUBMIT that may have given it: the least of these counts."""
@@ -342,8 +342,8 @@ def same_value(value: Any, literal: Any) -> bool:
         return value.strip() == literal.strip()
     if isinstance(value, list | dict) or isinstance(literal, list | dict):
         return isinstance(value, list | dict) and isinstance(literal, list | dict) and not value and not literal
-    one, other = _number(value), _number(literal)
-    return one is not None and one == other
+    number, other = _number(value), _number(literal)
+    return number is not None and number == other
 
 
 def _number(value: Any) -> float | int | None:
@@ -362,7 +362,7 @@ def _depends_on_itself(graph: Graph, node: int) -> bool:
     return any(
         target == node and step.mode <= DATA and mode <= DATA
         for step in reach(graph, node)
-        for target, mode in (*graph.nodes[step.node].edges, *((one, SAME) for one in graph.changes(step.node)))
+        for target, mode in (*graph.nodes[step.node].edges, *((change, SAME) for change in graph.changes(step.node)))
     )
 
 

@@ -130,7 +130,7 @@ class Statements(Calls):
                 self._define(one.name, self.graph.add("nothing", value=one.name), one)
             self._statements(one.body)
 
-        handlers = [partial(handler, one) for one in node.handlers]
+        handlers = [partial(handler, clause) for clause in node.handlers]
         self._alternatives([*handlers, partial(self._statements, node.orelse)])
         self._statements(node.finalbody)
 
@@ -149,7 +149,7 @@ class Statements(Calls):
             self._statements(one.body)
 
         with self._under(node, subject):
-            self._alternatives([*(partial(case, one) for one in node.cases), partial(self._statements, [])])
+            self._alternatives([*(partial(case, branch) for branch in node.cases), partial(self._statements, [])])
 
     def _on_Return(self, node: ast.Return) -> None:
         value = self._value(node.value) if node.value is not None else self._literal(node, None)
@@ -166,19 +166,19 @@ class Statements(Calls):
         self._value(node.test)
 
     def _on_Import(self, node: ast.Import) -> None:
-        for one in node.names:
-            module = one.name.partition(".")[0]
-            self._define(one.asname or module, self._module(module, node), node)
+        for alias in node.names:
+            module = alias.name.partition(".")[0]
+            self._define(alias.asname or module, self._module(module, node), node)
 
     def _on_ImportFrom(self, node: ast.ImportFrom) -> None:
         module = (node.module or "").partition(".")[0]
-        for one in node.names:
-            if one.name == "*":
+        for alias in node.names:
+            if alias.name == "*":
                 self._opaque(node)
-            elif (one.asname or one.name) == one.name and one.name in PURE_FUNCTIONS and module in PURE_MODULES:
+            elif (alias.asname or alias.name) == alias.name and alias.name in PURE_FUNCTIONS and module in PURE_MODULES:
                 continue  # `from collections import Counter` is the Counter that is known
             else:
-                self._define(one.asname or one.name, self._new(node, (self._module(module, node), SAME)), node)
+                self._define(alias.asname or alias.name, self._new(node, (self._module(module, node), SAME)), node)
 
     def _on_Global(self, node: ast.Global | ast.Nonlocal) -> None:
         if len(self.scopes) > 1:
@@ -196,7 +196,7 @@ class Statements(Calls):
 
     def _on_ClassDef(self, node: ast.ClassDef) -> None:
         made = self._new(node)
-        for base in (*node.bases, *(one.value for one in node.keywords), *node.decorator_list):
+        for base in (*node.bases, *(keyword.value for keyword in node.keywords), *node.decorator_list):
             self.graph.connect(made, self._value(base), DATA)
         scope = Scope("class")
         self.scopes.append(scope)
@@ -207,11 +207,13 @@ class Statements(Calls):
         for value in scope.anywhere.values():
             self.graph.connect(made, value, DATA)
             self.graph.change(made, value)
-        for one in {id(one): one for one in (self.functions.get(value) for value in scope.layers[0].values())}.values():
-            if one is not None:  # every instance is one node: what a method stores in `self` is in the class
-                for parameter in one.parameters.values():
+        for function in {
+            id(function): function for function in (self.functions.get(value) for value in scope.layers[0].values())
+        }.values():
+            if function is not None:  # every instance is one node: what a method stores in `self` is in the class
+                for parameter in function.parameters.values():
                     self.graph.connect(parameter, made, SAME)
-                self.graph.connect(made, one.returns, DATA)
+                self.graph.connect(made, function.returns, DATA)
         self._define(node.name, made, node)
 
     def _branches(self, bodies: Sequence[Sequence[ast.stmt]]) -> None:
@@ -227,7 +229,7 @@ def _stops_early(body: Sequence[ast.stmt]) -> bool:
             return True
         if isinstance(node, ast.For | ast.AsyncFor | ast.While):
             # A `break` in there is the inner loop's; a `return` is not.
-            inner = [one for one in ast.walk(node) if isinstance(one, ast.Return)]
+            inner = [returned for returned in ast.walk(node) if isinstance(returned, ast.Return)]
             if inner:
                 return True
             todo.extend(node.orelse)

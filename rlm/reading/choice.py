@@ -121,7 +121,7 @@ def _plan(over: str, shape: Shape, value: Any, answer: Mapping[str, Any]) -> Map
     split = _split(shape, value)
     if split is None or not question:
         return None
-    choices = list(dict.fromkeys(str(one).strip() for one in answer.get("answers") or () if str(one).strip()))
+    choices = list(dict.fromkeys(str(choice).strip() for choice in answer.get("answers") or () if str(choice).strip()))
     counted = str(answer.get("counted") or "").strip()
     if counted and counted not in choices:
         choices.append(counted)

@@ -211,15 +211,15 @@ class Api:
         return {
             "questions": [
                 {
-                    "number": one.number,
-                    "run": one.run_id,
-                    "asked": dict(one.asked),
-                    "status": one.ending or ("running" if busy and one is questions[-1] else "interrupted"),
-                    "outputs": one.outputs,
-                    "started": one.started,
-                    "ended": one.ended,
+                    "number": question.number,
+                    "run": question.run_id,
+                    "asked": dict(question.asked),
+                    "status": question.ending or ("running" if busy and question is questions[-1] else "interrupted"),
+                    "outputs": question.outputs,
+                    "started": question.started,
+                    "ended": question.ended,
                 }
-                for one in questions
+                for question in questions
             ],
             "variables": [
                 {"name": name, **{key: about[key] for key in ("type", "size", "preview")}}

@@ -72,7 +72,7 @@ def application(
 
 
 def _handler(handlers: tuple[Any, ...], name: str) -> Callable[[Request], Awaitable[Any]]:
-    found: Callable[[Request], Awaitable[Any]] = next(getattr(one, name) for one in handlers if hasattr(one, name))
+    found: Callable[[Request], Awaitable[Any]] = next(getattr(part, name) for part in handlers if hasattr(part, name))
     return found
 
 

@@ -62,7 +62,7 @@ class Conversations:
         self, token: Token, served: ServedTask, conversation: Conversation, inputs: Mapping[str, Any]
     ) -> Asked:
         context = self._context
-        fields = {one.name for one in served.task.signature.inputs}
+        fields = {field.name for field in served.task.signature.inputs}
         composed = compose(conversation, fields=fields, taken={}, continues=False)
         title = " ".join(composed.question.split())[:100]
         row = await context.sessions.create(token, served, {**composed.inputs, **inputs}, title)
@@ -89,7 +89,7 @@ class Conversations:
             if after is not None and (not questions or questions[-1].run_id != after):
                 with context.runs.between(row.id):
                     row = await context.sessions.branch(token, row, after)
-            fields = {one.name for one in session.chat.signature.inputs}
+            fields = {field.name for field in session.chat.signature.inputs}
             composed = compose(conversation, fields=fields, taken=session.chat.inputs, continues=bool(questions))
         everything = {**composed.inputs, **inputs}
         return Asked(await context.runs.ask(token, served, row, composed.question, everything, lasting=True), row)

@@ -32,7 +32,7 @@ class ChatCompletions:
 
     async def models(self, request: Request) -> Response:
         """Return the tasks as models."""
-        data = [self._model(one) for one in self._context.tasks.values()]
+        data = [self._model(task) for task in self._context.tasks.values()]
         return json_response({"object": "list", "data": data})
 
     async def model(self, request: Request) -> Response:

@@ -134,9 +134,9 @@ def redacted(value: Any, redactor: Redactor) -> Any:
     if isinstance(value, str):
         return redactor.text(value)
     if isinstance(value, dict):
-        return {redactor.text(name): redacted(one, redactor) for name, one in value.items()}
+        return {redactor.text(name): redacted(item, redactor) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [redacted(one, redactor) for one in value]
+        return [redacted(item, redactor) for item in value]
     return value
 
 

@@ -125,7 +125,9 @@ class NewConversation(_Body):
 def chat_turns(request: ChatRequest) -> list[Turn]:
     """Return the messages of a chat. Raise `RequestRefused`."""
     _check_format(request.response_format, "response_format")
-    return [_turn(one.role, one.content, f"messages.{number}") for number, one in enumerate(request.messages)]
+    return [
+        _turn(message.role, message.content, f"messages.{number}") for number, message in enumerate(request.messages)
+    ]
 
 
 def response_turns(request: ResponseRequest) -> list[Turn]:
@@ -134,8 +136,8 @@ def response_turns(request: ResponseRequest) -> list[Turn]:
     turns = [Turn("system", (request.instructions,))] if request.instructions else []
     if isinstance(request.input, str):
         return [*turns, Turn("user", (request.input,))]
-    items = [one for one in request.input if one.type == "message"]
-    return turns + [_turn(one.role, one.content, f"input.{number}") for number, one in enumerate(items)]
+    items = [item for item in request.input if item.type == "message"]
+    return turns + [_turn(item.role, item.content, f"input.{number}") for number, item in enumerate(items)]
 
 
 def _check_format(chosen: Format | None, param: str) -> None:
@@ -147,8 +149,8 @@ def _turn(role: str, content: str | list[Part] | None, param: str) -> Turn:
     kind: Any = "system" if role == "developer" else role
     if content is None or isinstance(content, str):
         return Turn(kind, (content,) if content else ())
-    texts = tuple(text for one in content if one.type in _TEXT_PARTS and (text := one.text or one.refusal))
-    return Turn(kind, texts, tuple(_file(one, param) for one in content if one.type not in _TEXT_PARTS))
+    texts = tuple(text for part in content if part.type in _TEXT_PARTS and (text := part.text or part.refusal))
+    return Turn(kind, texts, tuple(_file(part, param) for part in content if part.type not in _TEXT_PARTS))
 
 
 def _file(part: Part, param: str) -> File:

@@ -46,7 +46,7 @@ class Operation:
 
 
 def _object(name: str, *required: str) -> dict[str, Any]:
-    properties: dict[str, Any] = {one: {} for one in required}
+    properties: dict[str, Any] = {name: {} for name in required}
     properties["object"] = {"const": name}
     return {"type": "object", "properties": properties, "required": ["object", *required]}
 
@@ -151,9 +151,11 @@ OPERATIONS = (
 
 def description(address: str) -> dict[str, Any]:
     """Return the OpenAPI description."""
-    models = {one for op in OPERATIONS for one in (op.body, op.response) if isinstance(one, type)} | {own.ErrorBody}
+    models = {model for op in OPERATIONS for model in (op.body, op.response) if isinstance(model, type)} | {
+        own.ErrorBody
+    }
     listed = sorted(models, key=lambda model: model.__name__)
-    _, schemas = models_json_schema([(one, "validation") for one in listed], ref_template=_REF)
+    _, schemas = models_json_schema([(model, "validation") for model in listed], ref_template=_REF)
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)

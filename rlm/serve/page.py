@@ -59,7 +59,7 @@ class Page:
             await Response(body, media_type="application/json")(scope, receive, send)
             return
         ids = parts[1:2] if parts[0] == "runs" else parts[1:3] if parts[0] == "compare" else []
-        if ids and all([await asyncio.to_thread(self._owns, owner, one) for one in ids]):
+        if ids and all([await asyncio.to_thread(self._owns, owner, run_id) for run_id in ids]):
             await self._viewer(scope, receive, send)
             return
         await refuse(send, not_found("run", "/".join(ids)) if ids else not_found("page", path))

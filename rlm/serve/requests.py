@@ -120,8 +120,8 @@ def _parsed(body: bytes, model: type[M]) -> M:
 
 def _invalid(error: pydantic.ValidationError) -> RequestRefused:
     problems = error.errors(include_url=False, include_input=False, include_context=False)
-    places = [".".join(map(str, one["loc"])) for one in problems]
-    texts = [f"{place or 'body'}: {one['msg']}" for place, one in zip(places, problems, strict=True)]
+    places = [".".join(map(str, problem["loc"])) for problem in problems]
+    texts = [f"{place or 'body'}: {problem['msg']}" for place, problem in zip(places, problems, strict=True)]
     more = f" (and {len(texts) - _MAX_PROBLEMS} more)" if len(texts) > _MAX_PROBLEMS else ""
     return bad_request("; ".join(texts[:_MAX_PROBLEMS])[:1_000] + more, places[0][:100] or None)
 

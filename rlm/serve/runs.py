@@ -247,7 +247,7 @@ class Runs:
             _logger.error("run %s failed", active.id, exc_info=error)
             return "failed", {"status": "failed", "reason": f"{type(error).__name__}", "run_id": active.id}
         result = waiting.result()
-        plain = {name: one for name, one in result.to_dict().items() if name != "history"}
+        plain = {name: value for name, value in result.to_dict().items() if name != "history"}
         interrupted = result.status == "failed" and result.reason == "interrupted"
         return "interrupted" if interrupted else result.status, redacted(plain, self._redactor)
 

@@ -114,9 +114,9 @@ class OpenSessions:
     async def close(self) -> None:
         """Close all sessions. They go on when a server runs again."""
         held, self._open = list(self._open.values()), OrderedDict()
-        for one in held:
+        for session in held:
             with contextlib.suppress(Exception):
-                await asyncio.to_thread(one.session.chat.close)
+                await asyncio.to_thread(session.session.chat.close)
 
     @property
     def open_ids(self) -> list[str]:
@@ -203,7 +203,7 @@ def session_errors() -> Any:
 def _branch_after(session: TaskSession, run_id: str | None) -> str:
     """Make a branch, and return its id. It is opened again with models of its own."""
     with session_errors():
-        if run_id is not None and run_id not in {one.run_id for one in session.chat.questions}:
+        if run_id is not None and run_id not in {question.run_id for question in session.chat.questions}:
             raise RequestRefused(409, "The question to go on from was undone.", "question_undone")
         chat = session.chat.branch()
         try:

@@ -46,7 +46,7 @@ class ServedTask:
 
     def divided(self, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the inputs that the signature has, and further ones."""
-        known = {one.name for one in self.task.signature.inputs}
+        known = {field.name for field in self.task.signature.inputs}
         own = {name: value for name, value in inputs.items() if name in known}
         return own, {name: value for name, value in inputs.items() if name not in known}
 
@@ -57,13 +57,13 @@ class ServedTask:
             "instructions": signature.instructions,
             "inputs": [
                 {
-                    "name": one.name,
-                    "type": one.type_text,
-                    "required": one.required and one.name not in self.task.inputs and one.name != QUESTION,
+                    "name": field.name,
+                    "type": field.type_text,
+                    "required": field.required and field.name not in self.task.inputs and field.name != QUESTION,
                 }
-                for one in signature.inputs
+                for field in signature.inputs
             ],
-            "outputs": [{"name": one.name, "type": one.type_text} for one in signature.outputs],
+            "outputs": [{"name": output.name, "type": output.type_text} for output in signature.outputs],
             "sessions": self.has_sessions,
         }
 
@@ -88,9 +88,9 @@ def size_of(value: Any) -> int:
     if isinstance(value, str):
         return len(value.encode("utf-8", "surrogatepass"))
     if isinstance(value, Mapping):
-        return 2 + sum(size_of(key) + size_of(one) + 2 for key, one in value.items())
+        return 2 + sum(size_of(key) + size_of(item) + 2 for key, item in value.items())
     if isinstance(value, list | tuple):
-        return 2 + sum(size_of(one) + 1 for one in value)
+        return 2 + sum(size_of(item) + 1 for item in value)
     return len(json.dumps(value))
 
 

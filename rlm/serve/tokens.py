@@ -52,10 +52,10 @@ class TokenLimits:
     """Seconds of all runs together in 24 hours."""
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
+        for limit in fields(self):
+            value = getattr(self, limit.name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e15:
-                raise TokenError(f"{one.name} must be a number above 0, not {value!r}")
+                raise TokenError(f"{limit.name} must be a number above 0, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Tokens:
         token = Token(token_id, name, time.time(), limits or TokenLimits(), _hash(secret))
 
         def change(tokens: dict[str, Token]) -> None:
-            if any(one.name == name for one in tokens.values()):
+            if any(other.name == name for other in tokens.values()):
                 raise TokenError(
                     f"there is a token named {name!r} already; `rlm tokens renew {name}` gives a new secret"
                 )
@@ -168,13 +168,13 @@ def _parsed(path: Path) -> dict[str, Token]:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["version"] != _VERSION:
             raise TokenError(f"{path}: written by a later rlm (version {content['version']})")
-        return {one["id"]: _token(one) for one in content["tokens"]}
+        return {record["id"]: _token(record) for record in content["tokens"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TokenError(f"{path}: the tokens cannot be read ({type(error).__name__}: {error})") from None
 
 
 def _token(data: Mapping[str, Any]) -> Token:
-    known = {one.name for one in fields(TokenLimits)}
+    known = {limit.name for limit in fields(TokenLimits)}
     limits = TokenLimits(**{name: value for name, value in data["limits"].items() if name in known})
     return Token(data["id"], data["name"], data["created"], limits, data["hash"])
 

@@ -84,23 +84,23 @@ def _json(text: Any, size: str, notes: tuple[str, ...]) -> Shape:
 def _mapping(value: Mapping[Any, Any]) -> Shape:
     size = f"{type(value).__name__} with {len(value):,} keys"
     inner = list(value.values())
-    if len(value) > _LISTED_KEYS and all(isinstance(one, Mapping) for one in inner[:1000]):
+    if len(value) > _LISTED_KEYS and all(isinstance(item, Mapping) for item in inner[:1000]):
         columns, looked_at = records(inner)
         return Shape(
             "dict", f"{size}, each a dict; keys such as {next(iter(value))!r}", columns=columns, rows=looked_at
         )
-    if len(value) > _LISTED_KEYS and len({type_name(one) for one in inner[:1000]}) == 1:
+    if len(value) > _LISTED_KEYS and len({type_name(item) for item in inner[:1000]}) == 1:
         shown = ", ".join(repr(key)[:60] for key in list(value)[:5])
         return Shape("dict", f"{size} to values of type {type_name(inner[0])}; keys such as {shown}")
     columns, _ = records([value])
-    lists = [(key, one) for key, one in value.items() if isinstance(one, list | tuple) and one]
-    notes = tuple(f"{str(key)[:60]}: {_items(list(one), 'list').size}" for key, one in lists[:8])
+    lists = [(key, item) for key, item in value.items() if isinstance(item, list | tuple) and item]
+    notes = tuple(f"{str(key)[:60]}: {_items(list(item), 'list').size}" for key, item in lists[:8])
     return Shape("dict", size, columns=columns, rows=1, notes=notes)
 
 
 def _items(values: list[Any], name: str) -> Shape:
     size = f"{name} of {len(values):,} items"
-    types = Counter(type_name(one) for one in values[:MAX_ROWS])
+    types = Counter(type_name(value) for value in values[:MAX_ROWS])
     sampled = _read_rows(min(len(values), MAX_ROWS), len(values))
     if not values:
         return Shape(name, f"an empty {name}")
@@ -115,11 +115,11 @@ def _items(values: list[Any], name: str) -> Shape:
         least, most = min(values), max(values)
         return Shape(name, f"{size} of type {kind}, from {least} to {most}")
     if plain and kind == "str":
-        lengths = [len(one) for one in values]
+        lengths = [len(value) for value in values]
         span = f"of {min(lengths):,} to {max(lengths):,} characters, {sum(lengths):,} in all"
-        firsts = "\n".join(one.partition("\n")[0][:_LONG_LINE] for one in values)
+        firsts = "\n".join(value.partition("\n")[0][:_LONG_LINE] for value in values)
         shapes, other, what = line_shapes(firsts)
-        note = ("The first lines of the items are described.",) if any("\n" in one for one in values) else ()
+        note = ("The first lines of the items are described.",) if any("\n" in value for value in values) else ()
         return Shape(name, f"{size} of type str, {span}", lines=shapes, other_lines=other, notes=note, sampled=what)
     return Shape(name, f"{size}{f' of type {kind}' if plain else ''}", sampled=sampled)
 

@@ -41,7 +41,7 @@ def _files(run: RunRecord) -> dict[str, FileRecord]:
     for event in run.events(kinds=["files_hashed"]):
         return {place: FileRecord.from_dict(values) for place, values in run.resolve(event.data["files"]).items()}
     stored = run.beginning.get("inputs") or {}
-    texts = {name: run.resolve(one["value"]) for name, one in stored.items() if one.get("kind") == "files"}
+    texts = {name: run.resolve(value["value"]) for name, value in stored.items() if value.get("kind") == "files"}
     return {
         place: FileRecord.from_dict(values)
         for name, text in texts.items()

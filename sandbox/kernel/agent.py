@@ -94,12 +94,12 @@ class Agent:
             for name in [name for name in self._functions if name in self._offered]:
                 del self._functions[name]
                 namespace.pop(name, None)
-            self._offered = frozenset(one["name"] for one in data["functions"])
+            self._offered = frozenset(function["name"] for function in data["functions"])
             for function in data["functions"]:
                 self._functions[function["name"]] = self._stub(function["name"], function.get("doc"))
         self._functions.update(helpers(data.get("helpers", {})))
         namespace.update(self._functions)
-        values = bind(data.get("inputs", []), [], [bytes(one) for one in message.get("buffers", [])])
+        values = bind(data.get("inputs", []), [], [bytes(part) for part in message.get("buffers", [])])
         namespace.update(values)
         return {"loaded": sorted(values)}
 

@@ -119,12 +119,14 @@ def _keep_own_lines(rendered: traceback.TracebackException) -> int | None:
     seen: set[int] = set()
     todo = [rendered]
     while todo:
-        one = todo.pop()
-        if id(one) in seen:
+        error = todo.pop()
+        if id(error) in seen:
             continue
-        seen.add(id(one))
-        one.stack[:] = [frame for frame in one.stack if frame.filename.startswith(PREFIX)]
-        todo += [cause for cause in (one.__cause__, one.__context__, *(one.exceptions or ())) if cause is not None]
+        seen.add(id(error))
+        error.stack[:] = [frame for frame in error.stack if frame.filename.startswith(PREFIX)]
+        todo += [
+            cause for cause in (error.__cause__, error.__context__, *(error.exceptions or ())) if cause is not None
+        ]
     return rendered.stack[-1].lineno if rendered.stack else None
 
 

@@ -24,20 +24,22 @@ def bind(
     """
     values: dict[str, Any] = {}
     opened = _files(files)
-    for one in inputs:
-        kind = one["kind"]
+    for entry in inputs:
+        kind = entry["kind"]
         if kind == "json":
-            values[one["name"]] = one["value"]
+            values[entry["name"]] = entry["value"]
             continue
         if kind == "stream":
-            values[one["name"]] = _streamed(descriptors[one["descriptor"]], one["size"])
+            values[entry["name"]] = _streamed(descriptors[entry["descriptor"]], entry["size"])
             continue
-        if "value" in one:
-            data: bytes | mmap.mmap = base64.b64decode(one["value"])
+        if "value" in entry:
+            data: bytes | mmap.mmap = base64.b64decode(entry["value"])
         else:
-            data = _mapped(descriptors[one["descriptor"]]) if "descriptor" in one else bytes(buffers[one["buffer"]])
-        values[one["name"]] = (
-            TextView(data, ascii_only=bool(one.get("ascii"))) if kind == "view" else _value(kind, data, opened)
+            data = (
+                _mapped(descriptors[entry["descriptor"]]) if "descriptor" in entry else bytes(buffers[entry["buffer"]])
+            )
+        values[entry["name"]] = (
+            TextView(data, ascii_only=bool(entry.get("ascii"))) if kind == "view" else _value(kind, data, opened)
         )
     return values
 

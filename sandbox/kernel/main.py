@@ -215,7 +215,7 @@ class Kernel:
             if execution.reserved.get(name) is function:
                 del execution.reserved[name]
                 execution.cells.namespace.pop(name, None)
-        described = ((one["name"], one.get("doc"), one.get("signature")) for one in functions)
+        described = ((known["name"], known.get("doc"), known.get("signature")) for known in functions)
         self._functions = {name: stub(calls, name, doc, signature) for name, doc, signature in described}
         execution.reserved.update(self._functions)
 

@@ -146,7 +146,7 @@ class Shell(InteractiveShell):  # type: ignore[misc]
     def _payload(self) -> list[dict[str, Any]]:
         payload = list(self.payload_manager.read_payload())
         self.payload_manager.clear_payload()
-        return [one for one in payload if self.output.fits(one)]
+        return [entry for entry in payload if self.output.fits(entry)]
 
     def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
         name, message = getattr(etype, "__name__", str(etype)), str(evalue)
@@ -195,11 +195,14 @@ class Shell(InteractiveShell):  # type: ignore[misc]
         """Names, attributes, keys and magics that continue what stands before the cursor."""
         with provisionalcompleter():
             found = list(rectify_completions(code, self.Completer.completions(code, position)))[:_MATCHES]
-        types = [{"start": one.start, "end": one.end, "text": one.text, "type": one.type} for one in found]
+        types = [
+            {"start": completion.start, "end": completion.end, "text": completion.text, "type": completion.type}
+            for completion in found
+        ]
         start, end = (found[0].start, found[0].end) if found else (position, position)
         return {
             "status": "ok",
-            "matches": [one.text for one in found],
+            "matches": [completion.text for completion in found],
             "cursor_start": start,
             "cursor_end": end,
             "metadata": {"_jupyter_types_experimental": types},

@@ -133,7 +133,7 @@ class TextView:
 
     def _borders(self, affix: Any, start: int | None, end: int | None, *, at_end: bool) -> bool:
         limits = self._limits(start, end)
-        for needle in [_encoded(one) for one in (affix if isinstance(affix, tuple) else (affix,))]:
+        for needle in [_encoded(text) for text in (affix if isinstance(affix, tuple) else (affix,))]:
             if limits is not None and len(needle) <= limits[1] - limits[0]:
                 begin = limits[1] - len(needle) if at_end else limits[0]
                 if self._at.raw(begin, begin + len(needle)) == needle:

@@ -30,7 +30,7 @@ class Comms:
                 self, msg_type: str, data: Any = None, metadata: Any = None, buffers: Any = None, **keys: Any
             ) -> None:
                 content = {"data": {} if data is None else data, "comm_id": self.comm_id, **keys}
-                output.comm(msg_type, content, metadata, [bytes(one) for one in buffers or ()])
+                output.comm(msg_type, content, metadata, [bytes(buffer) for buffer in buffers or ()])
 
         manager = self._manager = CommManager()
         comm.create_comm = KernelComm

@@ -48,7 +48,11 @@ def _text(run_id: str, replayed: Replay) -> str:
 
     lines = [f"Run {run_id} again: {count(replayed.iterations, 'iteration')}, no model was asked."]
     if replayed.file_differences:
-        lines += ["", "These inputs are not what they were:", *(f"  {one}" for one in replayed.file_differences)]
+        lines += [
+            "",
+            "These inputs are not what they were:",
+            *(f"  {file_difference}" for file_difference in replayed.file_differences),
+        ]
     for difference in replayed.differences:
         lines += ["", f"Iteration {difference.iteration} has another output:"]
         lines += _diff(difference.recorded, difference.now)

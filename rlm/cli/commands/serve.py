@@ -86,7 +86,7 @@ def _served(task_files: tuple[str, ...], options: dict[str, Any]) -> dict[str, S
         try:
             task = task_of_inputs({}, changes.models, changes.budget)
         except TaskError as error:
-            raise TaskError(TaskProblem("--model", one.message) for one in error.problems) from None
+            raise TaskError(TaskProblem("--model", problem.message) for problem in error.problems) from None
         served[_FREE] = ServedTask(_FREE, task, free=True)
     for given in task_files:
         match = None if Path(given).exists() else _NAMED.fullmatch(given)

@@ -68,10 +68,10 @@ def list_tokens(as_json: bool) -> None:
     with _tokens() as tokens:
         found = tokens.all()
     if as_json:
-        print_json([{"name": one.name, "created": one.created, "limits": asdict(one.limits)} for one in found])
+        print_json([{"name": token.name, "created": token.created, "limits": asdict(token.limits)} for token in found])
         return
-    for one in found:
-        click.echo(_line(one))
+    for token in found:
+        click.echo(_line(token))
     if not found:
         click.echo("There is no token; `rlm tokens add NAME` makes one.", err=True)
 

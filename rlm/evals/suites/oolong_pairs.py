@@ -72,7 +72,7 @@ def _both(labels: Sequence[str], dated: re.Match[str] | None) -> Fits:
         if dated is None or day is None:
             return True
         days = [line.day for line in lines if line.label == dated[1]]
-        return all(one < day if dated[2] == "before" else one > day for one in days)
+        return all(date < day if dated[2] == "before" else date > day for date in days)
 
     return fits
 
