@@ -170,4 +170,4 @@ def test_many_pairs_are_scored_without_comparing_each_with_each() -> None:
 def test_an_unknown_scorer_is_named_with_those_there_are() -> None:
     with pytest.raises(ValueError, match=r"no scorer 'fuzzy'.*exact.*pairs"):
         scorer_named("fuzzy")
-    assert set(SCORERS) == {"exact", "number", "set", "items", "pairs", "values"}
+    assert set(SCORERS) == {"contains", "exact", "number", "set", "items", "pairs", "values"}
