@@ -101,7 +101,7 @@ def _key(place: str, name: str) -> str:
 
 
 def _folder(name: str, folder: sandbox.Folder) -> str:
-    found = list(_walk(folder.path, _COUNTED + 1))
+    found = list(walk(folder.path, _COUNTED + 1))
     listed = sorted(found[:_COUNTED])
     count = f"{len(listed):,} files" if len(found) <= _COUNTED else f"more than {_COUNTED:,} files"
     total = size_text(sum(size for _, size in listed))
@@ -125,7 +125,7 @@ def _plain(suffix: str) -> str:
     return suffix if suffix.isascii() and suffix.isprintable() else repr(suffix)
 
 
-def _walk(top: str, most: int) -> Iterator[tuple[str, int]]:
+def walk(top: str, most: int) -> Iterator[tuple[str, int]]:
     """Yield names and sizes of the files in a folder, at most so many. Links are not followed."""
     remaining, count = [""], 0
     while remaining and count < most:

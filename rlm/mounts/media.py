@@ -37,6 +37,7 @@ _WORDS = {
     "application/json": "JSON",
     "application/octet-stream": "binary",
 }
+DOCUMENT_SUFFIXES = (".pdf", ".docx", ".xlsx", ".xlsm", ".pptx", ".html", ".htm", ".eml")
 DOCUMENTS = frozenset(["application/pdf", _NAMES[".docx"], _NAMES[".xlsx"], _NAMES[".pptx"], "message/rfc822"])
 """Kinds of files whose text is not what is in them as it stands."""
 

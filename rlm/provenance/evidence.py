@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,7 @@ _MAX_PIECES = 20  # of one field
 _MAX_QUOTE = 200
 _MAX_CUTS = 3
 _MAX_ARGUMENTS = 100
+_LEAST_CHARS = 3
 
 
 PART_TAKEN = "of what was computed, only"
@@ -29,11 +31,18 @@ class RunEvidence:
     """Finds the evidence for the outputs of one run."""
 
     def __init__(
-        self, cells: Iterable[Cell], inputs: Mapping[str, Any], calls: Sequence[Call] = (), tools: Iterable[str] = ()
+        self,
+        cells: Iterable[Cell],
+        inputs: Mapping[str, Any],
+        calls: Sequence[Call] = (),
+        tools: Iterable[str] = (),
+        texts: Mapping[str, Any] | None = None,
     ) -> None:
+        """`texts` are the inputs as they are searched, with the texts of files in their places."""
         self._inputs, self._calls = inputs, calls
         self._program = analyze(cells, inputs, tools)
-        self._texts = Texts(inputs)
+        self._texts = Texts(inputs if texts is None else texts)
+        self._has_files = texts is not None and texts is not inputs
 
     def of_submitted(self, outputs: Mapping[str, Any], given: Iterable[str] | None = None) -> tuple[Evidence, ...]:
         """Return the evidence for outputs that were submitted, which are plain JSON.
@@ -112,6 +121,8 @@ class RunEvidence:
         if quote is not None:
             about = {"input": quote.input, "span": (quote.start, quote.end), "line": quote.line}
         notes = [origin.note] if origin.note else []
+        if self._has_files and quote is None and (place := self._page_of(origin, value)) is not None:
+            notes.append(place)
         notes += [self._describe_part(part) for part in origin.parts]
         notes += [_describe_cut(cut) for cut in origin.cuts[:_MAX_CUTS]]
         if origin.kind == "said" and origin.call is not None:
@@ -136,6 +147,15 @@ class RunEvidence:
             note="; ".join(notes) or None,
             **about,
         )
+
+    def _page_of(self, origin: Origin, value: Any) -> str | None:
+        """Say where a computed value stands in the files that it was computed from, as numbers are written there."""
+        if origin.kind != "computed":
+            return None
+        for text in written(value):
+            if (quote := self._texts.find(text, origin.inputs)) is not None:
+                return f"{text} stands in {quote.input}, line {quote.line}"
+        return None
 
     def _coverage(self, origin: Origin) -> float | None:
         """Return the least share that was read of the inputs that it depends on."""
@@ -170,6 +190,18 @@ class RunEvidence:
         return (
             f"{part.input}: {part.unit} {part.start or 0:,} to {part.stop if part.stop is not None else 'the end'}{of}"
         )
+
+
+def written(value: Any) -> list[str]:
+    """Return how a value may be written in a text; nothing for what stands in any text by chance."""
+    if isinstance(value, str):
+        return [value] if len(value) > _LEAST_CHARS else []
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return []
+    ways = [f"{abs(value):,}", str(abs(value))]
+    if isinstance(value, float):
+        ways = [f"{abs(value):,.2f}", *ways, *([f"{abs(int(value)):,}"] if value.is_integer() else [])]
+    return [way for way in dict.fromkeys(ways) if sum(char.isdigit() for char in way) >= _LEAST_CHARS]
 
 
 def _describe_cut(code: str) -> str:

@@ -25,6 +25,7 @@ from ..results import ExecutionResult, Failed, FailureCause, Submitted
 from ..signatures import Signature
 from . import event_data, verification
 from .config import RunConfig
+from .documents import DocumentTexts
 from .extraction import extract_outputs
 from .hints.grounding import Grounding
 from .hints.rules import CellFacts, hints_for
@@ -76,14 +77,16 @@ class RunLoop:
         unseen = {name: value for name, value in self.inputs.items() if name not in config.kernels.shown}
         self.grounding = Grounding.of(unseen, config.kernels.read, doubtful=self.profile.doubts_outputs)
         self.models = RunModels.of(config, self.ledger, self.emit, past, self.profile)
+        self.texts = DocumentTexts(self.inputs, config, self._said)
         self.tools = ReplTools(
             config.signature,
             self.ledger,
             self.models,
             child_run=self._run_child if self.ledger.depth < config.depth else None,
             iterations=lambda: len(self.history),
-            check=output_check(config, self.inputs),
+            check=output_check(config, self.inputs, self.texts),
             sources=self.inputs,
+            texts=self.texts,
             grounding=self.grounding,
             inputs=self.inputs if config.mode != "repl" else None,
             max_parallel=config.max_parallel,
@@ -117,10 +120,16 @@ class RunLoop:
             raise
         except Exception as error:
             result = failure(error)
+        await self.texts.prepare(result)
         result = judge(complete(result, self), self)
         self.models.emit_tiers()
         self.emit(events.RunEnded(self.id, result))
         return result
+
+    def _said(self) -> str:
+        """Return all code and output so far."""
+        running = "" if self.running is None else self.running[2]
+        return "\n".join([*(f"{entry.code}\n{entry.output}" for entry in self.history), running])
 
     def partial_result(self) -> Failed:
         """Return what there is of an answer now: the history so far, and outputs that were refused."""

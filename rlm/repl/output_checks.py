@@ -24,6 +24,7 @@ from ..json_values import Path, pointer, replaced
 from ..provenance.quotes import Quote, Texts
 from ..signatures.cited import quotes_in
 from ..text import cut_middle
+from .documents import DocumentTexts
 
 Check: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[str | None]]
 """Says what is wrong with outputs that fit the signature; None if nothing is."""
@@ -34,15 +35,19 @@ MAX_QUOTES = 200
 """The most quotes of one answer that are looked up."""
 
 
-def output_check(config: RunConfig, inputs: Mapping[str, Any]) -> Check | None:
-    """Return the check of a run's outputs: their quotes, and the checks of the task. None if there are neither."""
+def output_check(config: RunConfig, inputs: Mapping[str, Any], texts: DocumentTexts | None = None) -> Check | None:
+    """Return the check of a run's outputs: their quotes, and the checks of the task. None if there are neither.
+
+    `texts` are the inputs with the texts of files, in which quotes are looked up.
+    """
     signature = config.signature
     if not config.checks and not signature.cited:
         return None
+    texts = texts or DocumentTexts(inputs, config)
 
     async def check(outputs: Mapping[str, Any]) -> str | None:
         typed = signature.check_outputs(outputs)
-        problem = await asyncio.to_thread(wrong_quote, typed, inputs) if signature.cited else None
+        problem = await asyncio.to_thread(wrong_quote, typed, await texts.read()) if signature.cited else None
         if problem is not None or not config.checks:
             return problem
         # Defaults of what was not given are checked, too.

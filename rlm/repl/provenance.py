@@ -79,11 +79,13 @@ def with_evidence(
     checks: Sequence[str] = (),
     first: FirstAnswer | None = None,
     places: Sequence[Evidence] = (),
+    texts: Mapping[str, Any] | None = None,
 ) -> Ending:
     """Return a result with the evidence for its outputs. `given` are the fields that SUBMIT was called with.
 
     `checks` are the checks that were true of them, `first` is the answer that a second program has checked. `places`
-    are where partial outputs that no code submitted were found; `given` is None then.
+    are where partial outputs that no code submitted were found; `given` is None then. `texts` are the inputs with
+    the texts of files in their places.
     """
     partial = result.partial_outputs if isinstance(result, Failed) else None
     if isinstance(result, Failed) and not isinstance(partial, dict):
@@ -91,7 +93,8 @@ def with_evidence(
     try:
         cells = [Cell(entry.iteration, entry.code, entry.success) for entry in history if entry.code]
         last = len(history) if first is None else first.iterations
-        run = RunEvidence([cell for cell in cells if cell.iteration <= last], inputs, answers.calls, tools)
+        sources = inputs if texts is None else texts
+        run = RunEvidence([cell for cell in cells if cell.iteration <= last], inputs, answers.calls, tools, sources)
         if isinstance(result, Failed):
             pieces = (
                 run.of_extracted(partial or {}, places) if given is None else run.of_submitted(partial or {}, given)
@@ -99,7 +102,7 @@ def with_evidence(
             return replace(result, evidence=pieces)
         outputs = signature.outputs_to_json(result.outputs)
         more = (
-            [*_quoted(result.outputs, inputs), *_checked(checks, outputs)]
+            [*_quoted(result.outputs, sources), *_checked(checks, outputs)]
             if signature.cited
             else list(_checked(checks, outputs))
         )

@@ -54,7 +54,8 @@ def judge(result: ExecutionResult[Any], run: RunLoop) -> ExecutionResult[Any]:
         places = _places(result.partial_outputs, run)
         given = run.tools.given if places is None else None
         return with_evidence(result, config.signature, *known, given, config.checks, run.first, places or ())
-    result = with_evidence(result, config.signature, *known, run.tools.given, config.checks, run.first)
+    texts = run.texts.known
+    result = with_evidence(result, config.signature, *known, run.tools.given, config.checks, run.first, texts=texts)
     found: trust.Features = result.features
     if isinstance(result, Submitted):
         always = isinstance(config.scorer, Calibrator)

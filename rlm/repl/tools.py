@@ -29,6 +29,8 @@ from .output_checks import Check, coerce, place_of_quote, write_numbers
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from .documents import DocumentTexts
+
 RESERVED = frozenset(
     [
         *(
@@ -98,6 +100,9 @@ class ReplTools:
 
     sources: Mapping[str, Any] = field(default_factory=dict)
     """The inputs, in which quotes are looked up."""
+
+    texts: DocumentTexts | None = None
+    """The inputs with the texts of files, where there are files."""
 
     _schema: Schema | None = None
     _errors: dict[int, str] | None = None
@@ -321,7 +326,8 @@ class ReplTools:
         """Where a text stands in the inputs: {"found": True, "input": ..., "line": ...}, or what is nearest to it."""
         if not isinstance(text, str):
             raise TypeError(f"verify_quote(text): a text, not {type(text).__name__}")
-        return await asyncio.to_thread(place_of_quote, self.sources, text)
+        sources = self.sources if self.texts is None else await self.texts.read()
+        return await asyncio.to_thread(place_of_quote, sources, text)
 
     async def budget(self) -> dict[str, Any]:
         """What is left: iterations, LLM calls, seconds."""

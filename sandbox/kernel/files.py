@@ -34,7 +34,10 @@ class NotText(ValueError):
 
 
 class File:
-    """A file: .name, .size, .path, .text, .open(), .read(). It can be given to functions that take a path."""
+    """A file: .name, .size, .path, .text, .open(), .read(); of a document also .pages and .tables.
+
+    It can be given to functions that take a path.
+    """
 
     __slots__ = ("_cache", "_map", "name", "path", "size")
 
@@ -57,10 +60,41 @@ class File:
 
     @property
     def text(self) -> Any:
-        """The text of the file. That of a large file reads like a `str`, and is decoded where it is looked at."""
+        """The text of the file, or of the document in it.
+
+        That of a large file reads like a `str`, and is decoded where it is looked at.
+        """
         if "text" not in self._cache:
-            self._cache["text"] = self._read_text()
+            document = self._document
+            self._cache["text"] = self._read_text() if document is None else document.text
         return self._cache["text"]
+
+    @property
+    def pages(self) -> Any:
+        """The pages of a document (slides, sheets): texts with .number and .tables. A plain text is one page."""
+        document = self._document
+        if document is not None:
+            return document.pages
+        if "pages" not in self._cache:
+            from .documents import Page
+
+            self._cache["pages"] = [Page(str(self.text), 1)]
+        return self._cache["pages"]
+
+    @property
+    def tables(self) -> Any:
+        """The tables of a document: lists of rows, with .page and .cell(row, column). They are read as they are asked
+        for."""
+        document = self._document
+        return [] if document is None else document.tables
+
+    @property
+    def _document(self) -> Any:
+        if "document" not in self._cache:
+            from .documents import open_document  # parsers are imported when a document is first read
+
+            self._cache["document"] = open_document(self.path, self.name)
+        return self._cache["document"]
 
     @property
     def lines(self) -> Iterator[str]:
