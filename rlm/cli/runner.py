@@ -81,8 +81,10 @@ def _run(task: Task, view: View, past: RecordedRun | None) -> tuple[ExecutionRes
     from ..events import fan_out
     from ..runner import make_run
     from ..traces.writer import TraceWriter, default_observer
+    from .approval_prompt import ask_at_terminal
 
     writer, spans = default_observer(), telemetry()
+    ask_at_terminal(task, view)
     view.start(task)
     try:
         run = make_run(task, observe=fan_out(writer, guarded(view), spans, _cost_observer(task, view)), past=past)

@@ -1,10 +1,13 @@
-"""`rlm escalations`: runs whose plans were all rejected, listed, shown and answered; and the check alone."""
+"""`rlm escalations`: questions to a person, listed, shown and answered; and the check of plans alone.
+
+Two kinds: runs whose plans were all rejected, and calls of MCP tools that wait for an approval.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
@@ -23,9 +26,10 @@ def _logs_option(function: F) -> F:
     return click.option("--logs", type=click.Path(file_okay=False), metavar="FOLDER", help=text)(function)
 
 
-@click.group("escalations", cls=CommandGroup, short_help="Look at runs whose plans were all rejected, and answer.")
+@click.group("escalations", cls=CommandGroup, short_help="Look at what waits for a person, and answer.")
 def command() -> None:
-    """Look at runs whose plans were all rejected, and answer. An escalation is named by its id or its first characters.
+    """Look at what waits for a person, and answer: runs whose plans were all rejected, and calls of MCP tools that may
+    change something. Each is named by its id or its first characters.
 
     A run that waits for the answer continues with it. A run that has ended continues with `rlm resume`.
 
@@ -43,11 +47,12 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="JSON, one object a line.")
 @_logs_option
 def list_escalations(only_open: bool, as_json: bool, logs: str | None) -> None:
-    """List escalations, the newest first."""
+    """List approvals of calls, then escalations of plans, the newest first."""
+    from ..approval_logs import list_approvals
     from ..console import clean, print_json
 
     plan_logs = open_logs(logs)
-    shown = 0
+    shown = list_approvals(only_open, as_json) if logs is None else 0
     for entry in reversed(escalations(plan_logs)):
         answer = read(functools.partial(plan_logs.answers.to, entry["log_entry_id"]))
         is_open = bool(entry.get("operator_alert_flag")) and (answer is None or answer.answered_by == "timeout")
@@ -71,7 +76,12 @@ def list_escalations(only_open: bool, as_json: bool, logs: str | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @_logs_option
 def show_escalation(escalation_id: str, as_json: bool, logs: str | None) -> None:
-    """Show one escalation: the plans, why each was rejected, and their answers."""
+    """Show one escalation: the plans, why each was rejected, and their answers; or the calls that wait."""
+    from ..approval_logs import find_approval, show_approval
+
+    if logs is None and (approval := find_approval(escalation_id)) is not None:
+        show_approval(approval, as_json)
+        return
     plan_logs = open_logs(logs)
     entry = find_escalation(plan_logs, escalation_id)
     ids = set(entry["rejected_plan_ids"])
@@ -114,17 +124,29 @@ def show_escalation(escalation_id: str, as_json: bool, logs: str | None) -> None
 @click.option("--plan", "plan_id", metavar="PLAN", help="The plan whose answer to approve. Default: the best one.")
 @click.option("--answer", "outputs", metavar="JSON", help="Your own answer instead, with all outputs; or @FILE.")
 @click.option("--note", help="A few words for the record.")
+@click.option(
+    "--scope",
+    type=click.Choice(["calls", "cell", "run"]),
+    default="calls",
+    show_default=True,
+    help="Of calls: those that are shown, or all of this tool in the cell or the run.",
+)
 @_logs_option
-def approve(escalation_id: str, plan_id: str | None, outputs: str | None, note: str | None, logs: str | None) -> None:
-    """Approve a rejected answer, or give your own: it must fit the task's outputs.
+def approve(
+    escalation_id: str, plan_id: str | None, outputs: str | None, note: str | None, scope: Any, logs: str | None
+) -> None:
+    """Approve the calls that wait; or a rejected answer, or give your own: it must fit the task's outputs.
 
     \b
     Example:
       rlm escalations approve 4f1c
+      rlm escalations approve 4f1c --scope cell
       rlm escalations approve 4f1c --answer '{"total": 389}'
     """
     if plan_id is not None and outputs is not None:
         raise click.UsageError("--plan and --answer exclude each other: give one of them.")
+    if _answered_calls(logs, escalation_id, True, note, scope):
+        return
     _answer(logs, escalation_id, "approve", note, plan_id, outputs)
 
 
@@ -133,7 +155,9 @@ def approve(escalation_id: str, plan_id: str | None, outputs: str | None, note: 
 @click.option("--note", help="A few words for the record.")
 @_logs_option
 def reject(escalation_id: str, note: str | None, logs: str | None) -> None:
-    """Leave the plans rejected: the run fails."""
+    """Leave the plans rejected: the run fails. Of calls: they are an error in the cell."""
+    if _answered_calls(logs, escalation_id, False, note):
+        return
     _answer(logs, escalation_id, "reject", note)
 
 
@@ -211,6 +235,19 @@ def _answer(
         raise click.UsageError(str(error)) from None
     click.echo(f"{answer}: recorded for escalation {entry['log_entry_id']}.")
     click.echo(f"A waiting run continues by itself; otherwise: rlm resume {entry['loop_id']}", err=True)
+
+
+def _answered_calls(
+    logs: str | None, prefix: str, approved: bool, note: str | None, scope: Literal["calls", "cell", "run"] = "calls"
+) -> bool:
+    """Answer calls that wait for an approval; return whether the id names some."""
+    from ..approval_logs import answer_approval, find_approval
+
+    approval = find_approval(prefix) if logs is None else None
+    if approval is None:
+        return False
+    answer_approval(approval, approved, scope, note)
+    return True
 
 
 def _answer_dict(answer: Any) -> dict[str, Any] | None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import TextIO
 
 from ...events import (
+    ApprovalAnswered,
+    ApprovalRequested,
     CellEnded,
     EscalationAnswered,
     Event,
@@ -41,6 +44,7 @@ from ..console import (
     script_notice,
     signature_text,
 )
+from ..pages.approvals import approval_line
 from ..pages.plans import plan_lines
 from .state import Iteration, RunState
 
@@ -57,6 +61,10 @@ class View:
     def say(self, text: str) -> None:
         """Show a message, whatever else is shown."""
         print(clean(text), file=sys.stderr, flush=True)  # noqa: T201
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Leave the terminal alone for as long as somebody is asked there."""
+        return nullcontext()
 
     def stop(self) -> None:
         """End the view; called after the run, however it ended."""
@@ -128,6 +136,8 @@ class LineView(View):
                 | PlanAnswered()
             ):
                 return plan_lines(event)
+            case ApprovalRequested() | ApprovalAnswered():
+                return approval_line(event)
         return ""
 
     def _write(self, *lines: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -38,6 +40,7 @@ from ..console import (
     script_notice,
     signature_text,
 )
+from ..pages.approvals import approval_line
 from ..pages.plans import plan_lines
 from ..pages.tables import facts_table
 from .lines import View, map_text
@@ -72,6 +75,7 @@ class LiveView(View):
         # One thread draws or prints at a time: each erases as many lines as were drawn last.
         self._drawing = threading.Lock()
         self._over = threading.Event()
+        self._paused = False
         self._painter = threading.Thread(target=self._paint, daemon=True, name="rlm-live")
 
     def start(self, task: Task, *, announce: bool = True) -> None:
@@ -96,10 +100,25 @@ class LiveView(View):
         with self._drawing:
             self.console.print(Text(clean(text), "yellow"))
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Erase the picture, and draw it again afterwards. Lines are printed meanwhile."""
+        with self._drawing:
+            self._paused = True
+            self._live.stop()
+        try:
+            yield
+        finally:
+            with self._drawing:
+                self._paused = False
+                if not self._over.is_set():
+                    self._live.start()
+
     def _paint(self) -> None:
         while not self._over.wait(1 / _PER_SECOND):
             with self._drawing:
-                self._live.refresh()
+                if not self._paused:
+                    self._live.refresh()
 
     def _line(self, event: Event) -> Text | None:
         """Return the line of an event that stays on the terminal, if it has one."""
@@ -118,7 +137,7 @@ class LiveView(View):
             case ExtractionAttempted() if self.state.attempts[-1][1]:
                 number, problems = self.state.attempts[-1]
                 return Text(f"✗ extraction {number}: {one_line('; '.join(problems), width - 20)}", "red")
-        lines = plan_lines(event)
+        lines = plan_lines(event) or approval_line(event)
         return Text(lines, "magenta") if lines else None
 
     def stop(self) -> None:
