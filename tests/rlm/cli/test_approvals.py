@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,9 +51,10 @@ def test_a_key_answers(
 
     async def type_and_wait() -> ApprovalAnswer | None:
         asking = asyncio.ensure_future(answer(REQUEST, reading))
-        for line in typed.splitlines():  # as a terminal gives them
+        for line in typed.splitlines():
+            while select.select([reading], [], [], 0)[0]:  # a terminal gives one line after the other
+                await asyncio.sleep(0.01)
             os.write(writing, line.encode() + b"\n")
-            await asyncio.sleep(0.05)
         return await asyncio.wait_for(asking, 60)
 
     given = asyncio.run(type_and_wait())
@@ -81,7 +83,7 @@ def test_waiting_calls_are_listed_shown_and_approved(logs: ApprovalLogs) -> None
     logs.add(REQUEST)
     listed = escalations("list", "--open")
     assert REQUEST.approval_id in listed
-    assert "open  this cell wants to call t_create 50 times" in listed
+    assert "open this cell wants to call t_create 50 times" in listed
     shown = escalations("show", REQUEST.approval_id[:8])
     assert "number 49" in shown
     assert "answer: none yet" in shown

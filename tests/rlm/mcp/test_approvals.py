@@ -118,7 +118,14 @@ def test_a_refusal_holds_for_the_cell(things: Path) -> None:
         asked.append(request)
         return False
 
-    cell = "refused = 0\nfor n in range(5):\n    try:\n        t_create(str(n))\n    except Exception:\n        refused += 1"
+    cell = """
+refused = 0
+for n in range(5):
+    try:
+        t_create(str(n))
+    except Exception:
+        refused += 1
+"""
     with servers("honest", str(things), approve=approve) as mcp:
         result = run_cells(mcp, [cell, "SUBMIT(answer=str(refused))"])
     assert (len(asked), result.outputs.answer, made(things)) == (1, "5", [])
