@@ -20,7 +20,6 @@ from ..text import count as count
 from ..text import dollars as dollars
 from ..text import one_line as one_line
 from ..text import shorten
-from ..units import size_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -282,6 +281,8 @@ def _input_text(value: Any) -> str:
         short = len(value) <= 40
         return one_line(json.dumps(value, ensure_ascii=False), 44) if short else count(len(value), "character")
     if isinstance(value, sandbox.File):
+        from ..units import size_text  # pydantic takes a while to import
+
         return f"{one_line(value.name, 60)}, {'folder' if value.is_folder else size_text(value.size)}"
     if isinstance(value, list | tuple | set | dict):
         return count(len(value), "item")

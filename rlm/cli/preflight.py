@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..evals.simulated import ORACLE
 from ..models.profile import KEY_VARIABLES, PROVIDERS, provider_of
+from .console import count
 from .exit_codes import EnvironmentProblem, missing_package_advice
 
 if TYPE_CHECKING:
+    from ..models.local.model_files import Facts
     from ..tasks import ModelSpec, Task
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
-
-from .console import count
-
-if TYPE_CHECKING:
-    from ..tasks import Task
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 _LEAST_WEIGHTS = 300e6
 """The smallest model that is worth trying as a main model, in weights."""
@@ -49,7 +44,7 @@ def require(task: Task) -> None:
 
 
 def model_warnings(task: Task) -> list[str]:
-    """Return what is probably wrong with the names of models, and which keys are missing."""
+    """Return what is probably wrong with the names of models, which keys are missing, and what cannot be run here."""
     from ..tasks.errors import near_name
 
     warnings: list[str] = []
@@ -59,7 +54,10 @@ def model_warnings(task: Task) -> list[str]:
     for role, spec in task.asked.items():
         if roles[spec.model, spec.api_key_env] != role:  # said of another role already
             continue
-        if spec.local or spec.scripted is not None or spec.model == ORACLE:
+        if spec.local:
+            warnings += _local_warnings(spec)
+            continue
+        if spec.scripted is not None or spec.model == ORACLE:
             continue
         if spec.command is not None:
             warnings.extend(filter(None, [_command_problem(spec)]))
@@ -78,6 +76,17 @@ def model_warnings(task: Task) -> list[str]:
             what = f"the {role} model {spec.model}: its price is probably not known, so max_cost_usd does not count it"
             warnings.append(f"{what}; give `price: {{input: 0.25, output: 2}}`, in dollars for a million tokens")
     return list(dict.fromkeys(warnings))
+
+
+def _local_warnings(spec: ModelSpec) -> list[str]:
+    """Return why a local model cannot be run here, if it cannot; nothing is loaded."""
+    from ..models.local.gguf import WeightsError
+
+    try:
+        _choose(spec.weights, spec.options.get("backend"))
+    except (EnvironmentProblem, WeightsError) as error:
+        return [str(error)]
+    return []
 
 
 def is_too_small(model: str, folder: Path) -> bool:
@@ -192,8 +201,18 @@ def prepare(weights: Path | None, backend: str | None = None) -> str:
 
     `weights` of None is the embedded model. Raise `EnvironmentProblem` or `WeightsError` where it cannot run here.
     """
-    from ..models.local.embedded import embedded_gguf
     from ..models.local.gguf import as_mlx
+
+    path, facts, chosen = _choose(weights, backend)
+    if chosen == "mlx" and facts.is_gguf:
+        with _progress(f"Converting {path.name} for MLX, once") as progress:
+            as_mlx(path, progress=progress)
+    return chosen
+
+
+def _choose(weights: Path | None, backend: str | None) -> tuple[Path, Facts, str]:
+    """Return the file of a local model, its facts and its backend. Raise as `prepare` does."""
+    from ..models.local.embedded import embedded_gguf
     from ..models.local.library import choose, examine
 
     path = weights or embedded_gguf()
@@ -201,10 +220,7 @@ def prepare(weights: Path | None, backend: str | None = None) -> str:
     chosen, problem = choose(facts, backend)
     if chosen is None:
         raise EnvironmentProblem(f"{path.name} cannot be run here: {problem}")
-    if chosen == "mlx" and facts.is_gguf:
-        with _progress(f"Converting {path.name} for MLX, once") as progress:
-            as_mlx(path, progress=progress)
-    return chosen
+    return path, facts, chosen
 
 
 @contextmanager

@@ -19,6 +19,10 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.support.tiny_gguf import write_tiny  # noqa: E402
+
 HEAVY = ("transformers", "ray")
 """Extras that are only installed when they are named: gigabytes."""
 
@@ -71,6 +75,7 @@ def smoke(python: str, wheel: Path, extra: str | None, folder: Path) -> str:
     work.mkdir()
     (work / "task.yaml").write_text(_TASK)
     (work / "replies.yaml").write_text(_REPLIES)
+    write_tiny(work / "tiny.gguf")
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "RLM_HOME": str(folder / "rlm")}
     for arguments, expected in (
         (["--version"], "rlm"),
@@ -79,6 +84,7 @@ def smoke(python: str, wheel: Path, extra: str | None, folder: Path) -> str:
         (["run", "task.yaml"], "42"),
         (["runs", "list"], ""),
         (["models", "list"], "embedded"),
+        (["check", "task.yaml", "--model", "./tiny.gguf"], "tiny.gguf"),
     ):
         done = subprocess.run(
             [str(home / "bin/rlm"), *arguments], cwd=work, env=environment, capture_output=True, text=True, check=False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -33,7 +34,7 @@ def command(ctx: click.Context, /, as_json: bool) -> None:
 
     report, checks = doctor.examine()
     works = report.tier is not None and checks[0].ok
-    checks = (*checks, *_for_models())
+    checks = (*checks, *_for_models(), *_for_extras())
     if as_json:
         click.echo(json.dumps(doctor.as_dict(report, checks), indent=2))
     else:
@@ -57,6 +58,29 @@ def _for_models() -> tuple[Check, ...]:
         advice = "export OPENAI_API_KEY=..., or the variable of your provider; local and scripted models need none"
         keys = Check("API keys", False, "no variable that looks like a key is set", advice)
     return dspy, keys, *_for_local_models()
+
+
+_EXTRAS = (
+    ("the page", "rlm view", "viewer", ("starlette", "uvicorn")),
+    ("charts", "rlm.traces.plots", "plots", ("altair", "vl_convert")),
+    ("telemetry", "runs as spans of OpenTelemetry", "otel", ("opentelemetry.sdk",)),
+    ("Ray", "rlm batch --engine ray", "ray", ("ray",)),
+    ("MCP", "tools of MCP servers", "mcp", ("mcp",)),
+)
+"""What needs packages of its own: what it is called, what it is for, the extra, and its modules."""
+
+
+def _for_extras() -> Iterator[Check]:
+    from sandbox.doctor import Check
+
+    from ...models.local.backend_choice import is_installed
+
+    for name, purpose, extra, modules in _EXTRAS:
+        missing = [module for module in modules if not is_installed(module)]
+        if missing:
+            yield Check(name, False, f"not installed ({purpose})", f"pip install 'rlm-kernel[{extra}]'")
+        else:
+            yield Check(name, True, purpose)
 
 
 def _for_local_models() -> tuple[Check, ...]:

@@ -94,8 +94,10 @@ def _gguf(gguf: Gguf) -> Facts:
 
 
 def _not_convertible(gguf: Gguf) -> str | None:
-    from .gguf.mlx_folder import check_convertible
-
+    try:
+        from .gguf.mlx_folder import check_convertible
+    except ModuleNotFoundError as error:  # numpy, which the backends for GGUF files do without
+        return f"{error.name} is not installed, which the conversion for MLX needs; run it with llama.cpp"
     try:
         check_convertible(gguf)
     except WeightsError as error:
@@ -104,7 +106,7 @@ def _not_convertible(gguf: Gguf) -> str | None:
 
 
 def _folder(path: Path) -> Facts:
-    from .gguf.safetensors import check_weights  # numpy is slow to import
+    from .gguf.safetensors import check_weights
 
     check_weights(path)
     weights = sorted(path.glob("*.safetensors"))

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .errors import WeightsError
 
-# By the name in the file. numpy has no BF16; its bits are whole numbers here.
-_TYPES: dict[str, Any] = {"F32": np.float32, "BF16": np.uint16, "U32": np.uint32}
+# By the name in the file: numpy's name and the size. numpy has no BF16; its bits are whole numbers here.
+_TYPES = {"F32": ("float32", 4), "BF16": ("uint16", 2), "U32": ("uint32", 4)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,7 @@ class Slot:
     @property
     def size(self) -> int:
         """The size in bytes."""
-        return math.prod(self.shape) * int(np.dtype(_TYPES[self.type]).itemsize)
+        return math.prod(self.shape) * _TYPES[self.type][1]
 
 
 def read_header(path: Path) -> dict[str, Any]:
@@ -59,6 +57,8 @@ def check_weights(folder: Path) -> None:
 
 def create(path: Path, slots: Sequence[Slot]) -> dict[str, Any]:
     """Create a file for some tensors. Return the arrays to write them into, which are flushed by the caller."""
+    import numpy as np  # headers are also read where it is not installed: not every backend brings it
+
     header: dict[str, Any] = {"__metadata__": {"format": "mlx"}}
     at = 0
     for slot in slots:
@@ -72,6 +72,6 @@ def create(path: Path, slots: Sequence[Slot]) -> dict[str, Any]:
         file.truncate(8 + len(head) + at)
     begin = 8 + len(head)
     return {
-        slot.name: np.memmap(path, _TYPES[slot.type], "r+", begin + header[slot.name]["data_offsets"][0], slot.shape)
+        slot.name: np.memmap(path, _TYPES[slot.type][0], "r+", begin + header[slot.name]["data_offsets"][0], slot.shape)
         for slot in slots
     }

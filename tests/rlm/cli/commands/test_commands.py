@@ -17,6 +17,7 @@ import yaml
 from rlm import __version__
 from rlm.cli import exit_codes
 from rlm.tasks import TaskError, TaskProblem
+from tests.support.tiny_gguf import write_tiny
 
 COMMANDS = ["run", "batch", "check", "init", "schema", "doctor", "completion"]
 HEAVY = ("dspy", "litellm", "pydantic", "rich", "yaml", "sandbox.session")
@@ -207,6 +208,31 @@ def test_doctor_names_keys_and_never_shows_them(command: Any, monkeypatch: pytes
     assert "EMPTY_API_KEY" not in found["API keys"]["detail"]
     assert found["dspy"]["detail"].startswith("dspy ")
     assert "secret" not in out + err
+
+
+def test_doctor_names_the_extra_of_what_is_not_installed(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rlm.models.local import backend_choice
+
+    monkeypatch.setattr(backend_choice, "is_installed", lambda module: module not in ("uvicorn", "opentelemetry.sdk"))
+    _, out, _ = command("doctor", "--json")
+    found = {one["name"]: one for one in json.loads(out)["checks"]}
+    assert found["the page"]["ok"] is found["telemetry"]["ok"] is False
+    assert found["the page"]["advice"] == "pip install 'rlm-kernel[viewer]'"
+    assert found["Ray"]["ok"] is True
+
+
+def test_check_says_that_a_local_model_cannot_be_run_here(
+    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rlm.models.local import backend_choice
+
+    monkeypatch.setattr(backend_choice, "is_installed", lambda module: False)
+    write_tiny(tmp_path / "tiny.gguf")
+    (tmp_path / "task.yaml").write_text("signature: 'a -> n: int'\ninputs: {a: x}\nmodels: ./tiny.gguf\n")
+    code, out, err = command("check", str(tmp_path / "task.yaml"))
+    assert code == 0
+    assert "warning: tiny.gguf cannot be run here: nothing is installed that runs it: pip install 'rlm-kernel[" in err
+    assert "can be run, with" in out
 
 
 def test_doctor_ends_with_4_where_there_is_no_isolation(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:

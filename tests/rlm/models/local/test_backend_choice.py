@@ -18,7 +18,9 @@ from rlm.models.local import backend_choice
 from rlm.models.local.backend_choice import NotRunnable, backends, choose, choose_backend
 from rlm.models.local.embedded import embedded_gguf
 from rlm.models.local.errors import DoesNotFit, MissingExtra
+from rlm.models.local.gguf import WeightsError
 from rlm.models.local.model_files import Facts, examine
+from tests.support.tiny_gguf import write_tiny
 
 GGUF = Facts(embedded_gguf(), "GGUF Q4_1", "llama", 1000)
 
@@ -136,3 +138,16 @@ def test_doctor_runs_with_one_extra_alone(hidden: set[str], tmp_path: Path, monk
     assert checks["local models"]["ok"], done.stderr
     package = "xllamacpp" if "mlx" in hidden else "mlx-lm"
     assert checks["local models"]["detail"].startswith(f"run with {package} ")
+
+
+def test_a_gguf_file_is_known_where_numpy_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The extra for GGUF files does not bring numpy; only the conversion for MLX needs it."""
+    path = write_tiny(tmp_path / "tiny.gguf")
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    for module in ("mlx_folder", "blocks", "safetensors"):
+        monkeypatch.delitem(sys.modules, f"rlm.models.local.gguf.{module}", raising=False)
+    facts = examine(path)
+    assert facts.is_gguf
+    assert facts.not_for_mlx == "numpy is not installed, which the conversion for MLX needs; run it with llama.cpp"
+    with pytest.raises(WeightsError, match="not a model folder"):
+        examine(tmp_path)
