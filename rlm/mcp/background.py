@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import os
 import threading
 from collections.abc import Coroutine
@@ -14,6 +15,9 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+_THREAD = "rlm-mcp"
+_LIBRARIES = ("mcp", "client", "httpx2", "httpcore2")
 
 _loop: asyncio.AbstractEventLoop | None = None
 _lock = threading.Lock()
@@ -25,7 +29,7 @@ def event_loop() -> asyncio.AbstractEventLoop:
     with _lock:
         if _loop is None or _loop.is_closed():
             loop = _loop = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="rlm-mcp", daemon=True).start()
+            threading.Thread(target=loop.run_forever, name=_THREAD, daemon=True).start()
         return _loop
 
 
@@ -37,6 +41,17 @@ def submit(work: Coroutine[Any, Any, T]) -> Future[T]:
 async def run(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine in the loop, from another one. Cancelling it cancels the work."""
     return await asyncio.wrap_future(submit(work))
+
+
+def keep_out_of_logs() -> None:
+    """Drop what the libraries log in this thread: it quotes servers, whose text is neither cleaned nor redacted."""
+    for name in [*logging.root.manager.loggerDict]:
+        if name.partition(".")[0] in _LIBRARIES:
+            logging.getLogger(name).addFilter(_is_of_others)
+
+
+def _is_of_others(record: logging.LogRecord) -> bool:
+    return record.threadName != _THREAD
 
 
 def _forget() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from .. import __version__
 from ..redaction import Redactor
 from ..text import clean, shorten
+from .background import keep_out_of_logs
 from .errors import McpServerError, McpToolError
 from .flood import FloodGuard
 from .http import http_streams
@@ -63,6 +64,9 @@ class Connection:
             await self._start()
 
     async def _start(self) -> None:
+        import mcp  # noqa: F401  # its loggers are there now
+
+        keep_out_of_logs()
         self._ending, self._closing = Ending(), asyncio.Event()
         self._guard.reset()
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MAX_MESSAGES = 5_000
+MAX_MESSAGES = 2_000
 MAX_BYTES = 32_000_000
 MESSAGE_BYTES = 4_000_000
 """The least that a message may be long; more where results may be larger."""

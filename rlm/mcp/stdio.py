@@ -21,7 +21,7 @@ from typing import Any
 from .flood import Flooded, FloodGuard, message_limit
 from .settings import McpServer
 
-_END_S = 2.0
+_END_S = 1.0
 """How long a program may take to end after its input has ended, and again after SIGTERM."""
 
 _STDERR_BYTES = 4_000
