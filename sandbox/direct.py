@@ -117,7 +117,9 @@ def _wait(
 
 def main() -> None:
     """In the new process: `sys.argv` holds the order."""
+    from .kernel import snapshot
     from .zygote import become_kernel
 
     order = json.loads(sys.argv[1])
+    snapshot.prime()
     become_kernel(Confinement.from_json(order["confinement"]), order, order["descriptors"])

@@ -276,13 +276,11 @@ def become_kernel(confinement: Confinement, order: dict[str, Any], given: list[i
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(int.from_bytes(os.urandom(4), "little"))  # without, it takes twice as long
     gc.enable()
-    from .kernel import channels, main, snapshot, warmup
+    from .kernel import channels, main
 
     names, config = order["channels"], order["config"]
     sockets = dict(zip(names, given, strict=False))
     calls = given[len(names)] if order["calls"] else None
-    snapshot.prime()
-    warmup.warm_up()
     if config.get("notebook"):
         main.notebook_kernel()(config, channels.Channels(sockets, listening=True), calls, size).start()
     main.Kernel(config, channels.Channels(sockets, listening=False), calls, size).start()
@@ -319,6 +317,7 @@ def _preload(names: list[str]) -> list[str]:
         if importlib.util.find_spec(name) is not None:
             importlib.import_module(name)
             loaded.append(name)
+    importlib.import_module("sandbox.kernel.snapshot").prime()
     importlib.import_module("sandbox.kernel.warmup").warm_up(_WARMUPS)
     return loaded
 

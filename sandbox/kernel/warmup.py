@@ -1,8 +1,10 @@
 """A practice session before the first real one, so that the first cell is as fast as the second.
 
-The fork server runs it before it forks, so that the interpreter has specialised the code; a kernel runs it after the
-fork, so that the pages that a cell writes to have been copied. It leaves nothing behind and starts no thread, because
-the fork server must have none. (Printing two lines in a row would start one.)
+The fork server runs it before it forks, so that the interpreter has specialised the code. It leaves nothing behind and
+starts no thread, because the fork server must have none. (Printing two lines in a row would start one.)
+
+A kernel does not run it again: that copies the pages that its first cell writes to beforehand, which makes that cell
+0.3 ms quicker, and takes 2.7 ms of processor time.
 """
 
 from __future__ import annotations
