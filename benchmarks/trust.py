@@ -20,36 +20,32 @@ import json
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from trust_answers import OF_RUNS, Asked, Record, asked, is_decided, masked, read, single
 from trust_questions import Question, load_log, questions
 
 from rlm.agreement.settings import AgreementSettings
-from rlm.agreement.vote import Tally, same_answer, tally
+from rlm.agreement.vote import same_answer
 from rlm.budgets import FallbackTrigger
-from rlm.calibration.calibrator import clamp
-from rlm.calibration.fit import fit_logistic
+from rlm.calibration.fit import fit
 from rlm.calibration.metrics import auroc, ece, risk_at, risk_coverage
 from rlm.evals.scorers import score as score_sample
 from rlm.evals.simulated import Oracle, oracle_lm
 from rlm.evals.suites import SUITES
 from rlm.extraction.evidence.features import FEATURES, TRUST
+from rlm.models.profile import profile_of
 from rlm.repl.config import RunConfig
 from rlm.results import ExecutionResult, Failed
 from rlm.signatures import Signature
 
-Record = dict[str, Any]
 RUNS = 5
 BLOCK = 25  # questions that are asked three times before the next ones are asked at all
-Made = dict[str, dict[int, Any]]
-"""The outputs of the runs that were made, by question and number."""
-
-OF_RUNS = ("compared", "dissent", "backers")
 PROVENANCE = tuple(name for name in TRUST if name not in OF_RUNS)
 
 
@@ -60,25 +56,27 @@ async def one_run(
     signature: Signature, inputs: dict[str, Any], model: Any, number: int, iterations: int
 ) -> ExecutionResult[Any]:
     """Make one of several runs, as `agree` does."""
-    settings = AgreementSettings(RUNS)
-    temperature = settings.temperature(number)
+    settings, script = AgreementSettings(RUNS), profile_of(model).constrains
+    temperature = settings.temperature(number, script=script)
     config = RunConfig(
         signature,
         model if temperature is None else model.copy(temperature=temperature),
         trigger=FallbackTrigger(max_iterations=iterations, max_duration=600),
-        guidance=settings.guidance(number),
+        guidance=settings.guidance(number, script=script),
     )
     return await config.run(inputs)
 
 
-def record_of(result: ExecutionResult[Any], about: Record, judge: Callable[[Any], bool], seconds: float) -> Record:
-    """Return one run as a line of the file."""
+def record_of(
+    result: ExecutionResult[Any], about: Record, judge: Callable[[Any], dict[str, float]], seconds: float
+) -> Record:
+    """Return one run as a line of the file; `judge` gives each output a score."""
     outputs = None if isinstance(result, Failed) else result.to_dict()["outputs"]
     return {
         **about,
         "ending": type(result).__name__,
         "outputs": outputs,
-        "correct": outputs is not None and judge(outputs),
+        "scores": {} if outputs is None else judge(outputs),
         "confidence": result.confidence,
         "fields": {} if isinstance(result, Failed) else {name: dict(row) for name, row in result.features.items()},
         "evidence": [piece.kind for piece in result.evidence if piece.is_origin],
@@ -94,7 +92,7 @@ async def ask(given: argparse.Namespace) -> None:
     from rlm.models import OutlinesLM
 
     until = time.monotonic() + given.seconds
-    made: Made = defaultdict(dict)
+    made: dict[str, dict[int, Any]] = defaultdict(dict)
     for one in read(given.out):
         made[one["sample"]][one["run"]] = one["outputs"]
     print(f"{sum(map(len, made.values()))} runs of {len(made)} questions are there", flush=True)
@@ -121,17 +119,17 @@ async def _ask_once(given: argparse.Namespace, model: Any, question: Question, n
     began = time.monotonic()
     result = await one_run(signature, inputs, model, number, given.iterations)
     about = {"suite": "logs", "group": question.log, "sample": question.id, "kind": question.kind, "run": number}
-    about["expected"] = question.answer
+    about |= {"expected": question.answer, "model": Path(given.model).stem}
 
-    def judge(outputs: Any) -> bool:
-        return same_answer(question.answer, outputs["answer"])
+    def judge(outputs: Any) -> dict[str, float]:
+        return {"answer": float(same_answer(question.answer, outputs["answer"]))}
 
     record = record_of(result, about, judge, time.monotonic() - began)
     write(given.out, record)
     return record["outputs"]
 
 
-def _order(asked: Sequence[Question], made: Made) -> Iterator[tuple[Question, int]]:
+def _order(asked: Sequence[Question], made: dict[str, dict[int, Any]]) -> Iterator[tuple[Question, int]]:
     """Yield questions with the number of a run that is missing: first what agreement of three needs, then of five.
 
     Questions about one log, and runs of one question, follow each other, so that their prompts share a beginning.
@@ -140,17 +138,8 @@ def _order(asked: Sequence[Question], made: Made) -> Iterator[tuple[Question, in
         for start in range(0, len(asked), BLOCK):
             for question in sorted(asked[start : start + BLOCK], key=lambda one: one.log):
                 for number in range(runs):
-                    if number not in made[question.id] and not _is_decided(made[question.id], runs):
+                    if number not in made[question.id] and not is_decided(made[question.id], runs):
                         yield question, number
-
-
-def _is_decided(answers: dict[int, Any], runs: int) -> bool:
-    """Return whether `agree` would make no more of so many runs."""
-    first = AgreementSettings(runs).first_round
-    given = {run: answers[run] for run in range(runs) if answers.get(run) is not None}
-    return all(run in answers for run in range(first)) and tally(given).is_decided(
-        runs - sum(run in answers for run in range(runs))
-    )
 
 
 async def simulate(given: argparse.Namespace) -> None:
@@ -158,7 +147,7 @@ async def simulate(given: argparse.Namespace) -> None:
     done = {(one["sample"], one["run"]) for one in read(given.out)}
     for name in given.suites:
         for sample in SUITES[name].generate(given.seed, given.length, given.count):
-            care = (0.3, 1.0, 3.0)[int(hashlib.sha256(sample.id.encode()).hexdigest(), 16) % 3]
+            care = (0.5, 2.0, 5.0)[int(hashlib.sha256(sample.id.encode()).hexdigest(), 16) % 3]
             for number in range(RUNS):
                 if (sample.id, number) in done:
                     continue
@@ -169,19 +158,11 @@ async def simulate(given: argparse.Namespace) -> None:
                 result = await one_run(signature, dict(sample.inputs), model, number, given.iterations)
                 about = {"suite": name, "group": sample.id, "sample": sample.id, "kind": name, "run": number}
 
-                def judge(outputs: Any, sample: Any = sample) -> bool:
-                    return score_sample(sample, outputs).total >= 1 - 1e-9
+                def judge(outputs: Any, sample: Any = sample) -> dict[str, float]:
+                    return score_sample(sample, outputs).fields
 
-                about["expected"] = sample.expected
+                about |= {"expected": sample.expected, "model": "oracle"}
                 write(given.out, record_of(result, about, judge, time.monotonic() - began))
-
-
-def read(path: Path) -> list[Record]:
-    """Return the lines of a file, without one that was cut off."""
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines if line.endswith("}")]
 
 
 def write(path: Path, record: Record) -> None:
@@ -193,92 +174,22 @@ def write(path: Path, record: Record) -> None:
 # Reporting ----------------------------------------------------------------------------------------------------------
 
 
-class Answers:
-    """The answers of some number of runs to each question: the one that most gave, with its features."""
-
-    def __init__(self, records: Iterable[Record], runs: int) -> None:
-        """Questions with fewer runs than `runs` are left out."""
-        by_sample: dict[str, list[Record]] = defaultdict(list)
-        for record in records:
-            by_sample[record["sample"]].append(record)
-        self.runs = runs
-        self.rows: list[dict[str, float]] = []
-        self.groups: list[str] = []
-        self.correct: list[bool] = []
-        self.baseline: list[float] = []
-        self.tokens = self.seconds = 0.0
-        for made in by_sample.values():
-            made.sort(key=lambda one: one["run"])
-            first = [one for one in made if one["run"] < runs]
-            outputs = {one["run"]: one["outputs"] for one in first}
-            if len(first) == runs or (runs > 1 and _is_decided(outputs, runs)):
-                self._add(first)
-
-    def _add(self, made: list[Record]) -> None:
-        made = self._needed(made)
-        self.tokens += sum(one["tokens"] for one in made)
-        self.seconds += sum(one["seconds"] for one in made)
-        answers = {one["run"]: one["outputs"] for one in made if one["outputs"] is not None}
-        self.groups.append(made[0]["group"])
-        if not answers:
-            self.rows.append({"none": 1.0})
-            self.correct.append(False)
-            self.baseline.append(0.0)
-            return
-        votes = tally(answers)
-        best = max(answers, key=lambda run: (votes.support(run), -run))
-        record = next(one for one in made if one["run"] == best)
-        row = _mean(list(record["fields"].values()))
-        if len(made) > 1:
-            agree = min((_backing(votes, answers[best])), default=1)
-            row |= {"compared": float(len(answers) > 1), "backers": math.log1p(agree - 1)}
-            row["dissent"] = (len(made) - agree) / (len(made) - 1)
-        self.rows.append(row)
-        self.correct.append(bool(record["correct"]))
-        self.baseline.append(1.0 if record["ending"] == "Submitted" else float(record["confidence"]))
-
-    def _needed(self, made: list[Record]) -> list[Record]:
-        """Return the runs that `agree` would have made: none once the rest cannot change the answer."""
-        for count in range(1, len(made)) if self.runs > 1 else ():
-            if _is_decided({one["run"]: one["outputs"] for one in made[:count]}, self.runs):
-                return made[:count]
-        return made
-
-    def probabilities(self, names: Sequence[str], other: Answers | None = None) -> list[float]:
-        """Return the probability of each answer by a fit without its group; with `other`, by a fit to those alone."""
-        if other is not None:
-            curve = fit_logistic(other.rows, other.correct, names)
-            return [clamp(curve(row)) for row in self.rows]
-        found = [0.0] * len(self.rows)
-        for part in _parts(self.groups):
-            rest = [at for at in range(len(self.rows)) if self.groups[at] not in part]
-            curve = fit_logistic([self.rows[at] for at in rest], [self.correct[at] for at in rest], names)
-            for at, group in enumerate(self.groups):
-                if group in part:
-                    found[at] = clamp(curve(self.rows[at]))
-        return found
+def probabilities(given: Sequence[Asked], known: Sequence[Asked], names: Sequence[str]) -> list[float]:
+    """Return the probability of each answer, by features, from a fit to what is known of other groups."""
+    found = [0.0] * len(given)
+    for part in _parts([one.group for one in given]):
+        rest = [masked(one.answer, names) for one in known if one.group not in part and one.has_answer]
+        calibrator = fit(rest, "logistic", "product")
+        for at, one in enumerate(given):
+            if one.group in part and one.has_answer:
+                found[at] = calibrator.judge(masked(one.answer, names).fields).confidence
+    return found
 
 
 def _parts(groups: Sequence[str]) -> list[set[str]]:
     """Return the groups in at most ten parts."""
     names = sorted(set(groups))
     return [set(names[start::10]) for start in range(min(10, len(names)))]
-
-
-def _backing(votes: Tally, answer: Any) -> list[int]:
-    """Return for each part of an answer how many runs gave it."""
-    counts = []
-    for vote in votes.votes:
-        value: Any = answer
-        for step in vote.path:
-            value = value.get(step) if isinstance(value, dict) else None
-        counts.append(next((len(runs) for other, runs in vote.groups if same_answer(other, value)), 1))
-    return counts
-
-
-def _mean(rows: Sequence[dict[str, float]]) -> dict[str, float]:
-    names = {name for row in rows for name in row}
-    return {name: sum(row.get(name, 0.0) for row in rows) / len(rows) for name in names}
 
 
 def report(given: argparse.Namespace) -> None:
@@ -290,26 +201,30 @@ def report(given: argparse.Namespace) -> None:
         "", "n", "right", "AUROC", "ECE", "risk at 80%", "at 50%", "wrong above 0.9", "tokens", "seconds",
         box=box.SIMPLE,
     )  # fmt: skip
-    plans: list[tuple[str, int, Sequence[str] | None]] = [
+    ways: list[tuple[str, int, Sequence[str] | None]] = [
         ("confidence of today", 1, None),
         ("provenance alone", 1, PROVENANCE),
         ("all of one run", 1, tuple(name for name in FEATURES if name not in OF_RUNS)),
         *((f"agreement of {runs} alone", runs, OF_RUNS) for runs in (2, 3, 5)),
         *((f"all, with agreement of {runs}", runs, tuple(FEATURES)) for runs in (2, 3, 5)),
     ]
-    for name, runs, features in plans:
-        answers = Answers(records, runs)
-        if len(answers.rows) < 10 or len(set(answers.groups)) < 2:
+    for name, runs, features in ways:
+        given_answers = asked(records, runs)
+        if len(given_answers) < 10 or len({one.group for one in given_answers}) < 2:
             continue
-        fitted = Answers(other, runs) if other else None
-        scores = answers.baseline if features is None else answers.probabilities(features, fitted)
-        table.add_row(name, *_cells(answers, scores))
+        if features is None:
+            scores = [one.confidence for one in given_answers]
+        else:
+            known = [*other, *records] if given.fit else records
+            data = [*single(known), *(one for count in (2, 3, 5) if runs > 1 for one in asked(known, count))]
+            scores = probabilities(given_answers, data, features)
+        table.add_row(name, *_cells(given_answers, scores))
     console.print(f"{len(records)} runs of {len({record['sample'] for record in records})} questions")
     console.print(table)
 
 
-def _cells(answers: Answers, scores: Sequence[float]) -> list[str]:
-    correct = answers.correct
+def _cells(answers: Sequence[Asked], scores: Sequence[float]) -> list[str]:
+    correct = [one.correct for one in answers]
     curve = risk_coverage(scores, correct)
     above = [right for value, right in zip(scores, correct, strict=True) if value > 0.9]
     ranked = auroc(scores, correct)
@@ -322,8 +237,8 @@ def _cells(answers: Answers, scores: Sequence[float]) -> list[str]:
         f"{risk_at(curve, 0.8):.0%}",
         f"{risk_at(curve, 0.5):.0%}",
         f"{above.count(False)} of {len(above)}",
-        f"{answers.tokens / count:,.0f}",
-        f"{answers.seconds / count:.1f}",
+        f"{sum(one.tokens for one in answers) / count:,.0f}",
+        f"{sum(one.seconds for one in answers) / count:.1f}",
     ]
 
 
@@ -349,7 +264,7 @@ def main() -> None:
     simulating.add_argument("--seed", type=int, default=7)
     printing = commands.add_parser("report")
     printing.add_argument("files", nargs="+", type=Path)
-    printing.add_argument("--fit", nargs="*", type=Path, help="fit on these answers alone")
+    printing.add_argument("--fit", nargs="*", type=Path, help="fit on these answers, too")
     given = parser.parse_args()
     if given.command == "report":
         report(given)

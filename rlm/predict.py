@@ -29,7 +29,6 @@ from .events import Observer, fan_out, ignore
 from .extraction.confidence import Scorer, score
 from .json_values import jsonable
 from .models.client import Answer, ModelError
-from .models.profile import profile_of
 from .notebook_display import progress_observer
 from .reading import MODES, MapPlan, Mode
 from .repl.caller_tools import Tools, refuse_tools
@@ -139,7 +138,7 @@ class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
             REPL and their descriptions, `$submit` for the call that ends a run.
         setup_code: Code that runs in the kernel before the first cell: functions and constants of yours.
         checks: Python expressions over the outputs that must be true.
-        confidence: What scores answers: a function, or the path of a calibrator (`rlm eval calibrate`).
+        confidence: What scores answers: a function, the path of a calibrator (`rlm eval calibrate`), or "default".
         accept_at: `{"error": 0.1}` makes answers below a calibrator's threshold `Failed`.
         agree: Up to this many independent runs on one budget, whose answers are compared: see docs/evidence.md.
         verify: Whether the model is asked for a second, different program that checks what it submitted.
@@ -362,8 +361,7 @@ class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
         if lm is None:
             raise ValueError("no language model: dspy.configure(lm=dspy.LM(...)), or Predict(..., lm=dspy.LM(...))")
         models = (lm, self.sub_lm, self.extraction_lm)
-        # Local models are named by their weights, and not as in a log of `rlm eval`.
-        named = [str(one.model) for one in models if hasattr(one, "model") and not profile_of(one).constrains]
+        named = [str(one.model) for one in models if hasattr(one, "model")]
         config = RunConfig(
             self.signature,
             *models,

@@ -203,8 +203,11 @@ class _Result:
         """How far the outputs can be trusted, in words that say by what.
 
         `probability 0.87` by a calibrator; `verified: 3 of 3`, how many independent runs agree; what a second program
-        gave; or `unverified`, for extracted outputs with the formula: `unverified (formula 0.80)`.
+        gave; or `unverified`, for extracted outputs with the formula: `unverified (formula 0.80)`. A run that failed
+        without outputs has `no answer`.
         """
+        if isinstance(self, Failed) and self.partial_outputs is None:
+            return "no answer"
         probability = getattr(self, "probability", None)
         if probability is not None:
             return f"probability {probability:.2f}"

@@ -20,7 +20,7 @@ from .results import ExecutionResult
 from .run import Loop, Run
 
 if TYPE_CHECKING:
-    from .tasks.models import ModelSpec
+    from .tasks.models import Models, ModelSpec
     from .tasks.task import Task
 
 Make = Callable[..., Any]
@@ -93,7 +93,7 @@ def _config(task: Task, observe: Observer, make: Make, answered: Mapping[str, in
 
 
 def _config_without_servers(task: Task, observe: Observer, make: Make, answered: Mapping[str, int]) -> RunConfig:
-    models = task.models
+    models = task.models if task.agreement is None else _batched(task.models, task.agreement.first_round)
     extraction = make(models.extraction, "extraction", answered.get("extraction", 0))
     names = map(str, (models.main, models.sub, models.extraction))
     return RunConfig(
@@ -117,6 +117,15 @@ def _config_without_servers(task: Task, observe: Observer, make: Make, answered:
         map=task.map,
         guidance=task.guidance,
     )
+
+
+def _batched(models: Models, runs: int) -> Models:
+    """Return the models; those that run here answer so many requests at a time, unless the task says how many."""
+
+    def batched(spec: ModelSpec) -> ModelSpec:
+        return replace(spec, options={"parallel": runs, **spec.options}) if spec.local else spec
+
+    return replace(models, main=batched(models.main), sub=batched(models.sub), extraction=batched(models.extraction))
 
 
 def _adapter(task: Task, extraction: Any, make: Make) -> Any:

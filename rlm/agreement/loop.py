@@ -24,6 +24,7 @@ from ..calibration.calibrator import without_rule
 from ..events import Emitter, RunEnded, RunInterrupted
 from ..json_values import pointer
 from ..models.cache import run_scope
+from ..models.profile import profile_of
 from ..repl import event_data, trust
 from ..repl.config import RunConfig
 from ..repl.loop import RunLoop
@@ -71,6 +72,7 @@ class AgreementLoop:
         # Sealed once, so that all runs read the same memory.
         self.config = replace(config, sealed={name: sandbox.Text(value) for name, value in large.items()})
         self.settings, self.past, self.make = settings, past, make
+        self.script = profile_of(config.main_model).constrains
         self.ledger = Ledger(config.trigger, spent=past.usage if past is not None else None)
         self.emit = Emitter(self.id, config.observe)
         self.results: dict[int, ExecutionResult[Any]] = {}
@@ -124,7 +126,8 @@ class AgreementLoop:
         wanted = list(numbers)
         left = max(1, self.settings.runs - len(self.results)) + self.settings.reconcile
         share = self._share(left)
-        tasks = [asyncio.create_task(self._one(number, self.settings.guidance(number), share)) for number in wanted]
+        ways = {number: self.settings.guidance(number, script=self.script) for number in wanted}
+        tasks = [asyncio.create_task(self._one(number, ways[number], share)) for number in wanted]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -159,7 +162,7 @@ class AgreementLoop:
             "depth": config.depth + 1,
             "task": {"agree": {"run": number, "of": self.settings.runs}},
         }
-        temperature = self.settings.temperature(number)
+        temperature = self.settings.temperature(number, script=self.script)
         if temperature is not None and config.main_call is not None:
             changes["main_call"] = _at_temperature(config.main_call, temperature)
         elif temperature is not None and hasattr(config.main_model, "copy"):
@@ -220,7 +223,8 @@ class AgreementLoop:
             winner = max(runs, key=lambda number: (votes.support(number), *_trust(answered[number]), -number))
             chosen = await self._composed(answered[winner], votes)
         summary = self._summary(votes, winner, reconciled is not None, chosen)
-        chosen = trust.with_agreement(replace(chosen, agreement=summary), summary["votes"], votes.answers)
+        made = len(self.results)
+        chosen = trust.with_agreement(replace(chosen, agreement=summary), summary["votes"], votes.answers, made)
         return trust.judged(chosen, self.config.scorer, self.config.signature)
 
     def _without_answer(self) -> ExecutionResult[Any]:

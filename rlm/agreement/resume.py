@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..history import REPLHistoryEntry
 from ..results import Failed, from_dict
 from ..signatures import Signature
 
 if TYPE_CHECKING:
+    from ..traces import RunRecord
     from .loop import Recorded
 
 
@@ -28,7 +31,7 @@ def recorded_runs(run_id: str, signature: Signature) -> dict[int, Recorded]:
             number = ((child.beginning.get("task") or {}).get("agree") or {}).get("run")
             if not isinstance(number, int) or (number in found and found[number].result is not None):
                 continue
-            result = _result(child.result(), signature)
+            result = _result(child, signature)
             past = recorded_run(child) if result is None else None
             earlier = found.get(number)
             known = earlier.past if earlier is not None else None
@@ -39,12 +42,18 @@ def recorded_runs(run_id: str, signature: Signature) -> dict[int, Recorded]:
     return found
 
 
-def _result(data: Any, signature: Signature) -> Any:
-    """Return a recorded result that counts: an answer. A run that failed is made again."""
+def _result(run: RunRecord, signature: Signature) -> Any:
+    """Return the recorded result of a run if it counts: an answer, with its code. A run that failed is made again."""
+    data = run.result()
     if not isinstance(data, dict):
         return None
     try:
         result = from_dict({"history": [], **data}, signature)
     except (KeyError, TypeError, ValueError):
         return None
-    return None if isinstance(result, Failed) else result
+    if isinstance(result, Failed):
+        return None
+    history = [
+        REPLHistoryEntry(one.number, one.reasoning, one.code, one.output or "", one.success) for one in run.iterations
+    ]
+    return replace(result, history=tuple(history))

@@ -11,6 +11,9 @@ MAX_RUNS = 15
 TEMPERATURES = (None, 0.7, 1.0)
 """Temperatures of the first, second and later runs. None is that of the model as it is configured."""
 
+SCRIPT_TEMPERATURES = (None, 0.3, 0.5)
+"""Those of a model that completes scripts: it is small, and loses its way at higher ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class AgreementSettings:
@@ -42,18 +45,20 @@ class AgreementSettings:
         """How many runs must at least answer before anything can be decided: more than half."""
         return self.runs // 2 + 1
 
-    def temperature(self, run: int) -> float | None:
-        """Return the temperature of a run, from 0."""
-        return TEMPERATURES[min(run, len(TEMPERATURES) - 1)]
+    def temperature(self, run: int, *, script: bool = False) -> float | None:
+        """Return the temperature of a run, from 0. `script`: of a model that completes scripts."""
+        temperatures = SCRIPT_TEMPERATURES if script else TEMPERATURES
+        return temperatures[min(run, len(temperatures) - 1)]
 
-    def guidance(self, run: int) -> str | None:
+    def guidance(self, run: int, *, script: bool = False) -> str | None:
         """Return how a run is told to go about the task; nothing for the first."""
-        texts = ways()
+        texts = ways(script)
         return texts[(run - 1) % len(texts)] if run else None
 
 
 @cache
-def ways() -> tuple[str, ...]:
+def ways(script: bool = False) -> tuple[str, ...]:
     """Return the ways to go about a task, one for each run but the first."""
-    text = files(__package__).joinpath("prompts", "ways.md").read_text(encoding="utf-8")
+    name = "ways_script.md" if script else "ways.md"
+    text = files(__package__).joinpath("prompts", name).read_text(encoding="utf-8")
     return tuple(part.strip() for part in text.split("\n---\n"))

@@ -1,7 +1,8 @@
 """The comparison of answers: which values most runs agree on, field by field, and who says otherwise.
 
 A mapping is compared key by key. Lists are the same if they have the same items, in whatever order; of texts, case,
-spaces and quotation marks do not count; floats are compared to nine digits (`rlm.equality`).
+spaces and quotation marks do not count; floats are compared to nine digits (`rlm.equality`). A field that is zero, null
+or empty is outvoted by any value: programs that look in the wrong place agree that nothing is there.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Vote:
 
     path: Path
     groups: tuple[tuple[Any, tuple[int, ...]], ...]
-    """Different values, each with the runs that gave it."""
+    """Different values, each with the runs that gave it. Zero and nothing come last: see `is_nothing`."""
 
     @property
     def value(self) -> Any:
@@ -37,9 +38,15 @@ class Vote:
         return len(self.groups[0][1])
 
     @property
+    def is_nothing(self) -> bool:
+        """Whether no run gave a field a value but zero or nothing: one that does has the say."""
+        return len(self.path) == 1 and _is_nothing(self.value)
+
+    @property
     def lead(self) -> int:
         """By how many runs it is ahead of the next value."""
-        return self.agree - (len(self.groups[1][1]) if len(self.groups) > 1 else 0)
+        rest = self.groups[1:]
+        return self.agree - (len(rest[0][1]) if rest and not _is_nothing(rest[0][0]) else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,9 @@ class Tally:
 
     def is_decided(self, remaining: int) -> bool:
         """Return whether no vote can be changed by the remaining runs, and at least two runs agree on every one."""
-        return all(vote.agree > 1 and vote.lead > remaining for vote in self.votes) and bool(self.votes)
+        return bool(self.votes) and all(
+            vote.agree > 1 and vote.lead > remaining and not (remaining and vote.is_nothing) for vote in self.votes
+        )
 
     def outputs(self) -> dict[str, Any]:
         """Return the outputs that most runs agree on, put together from all votes."""
@@ -110,8 +119,16 @@ def _vote(path: Path, values: Mapping[int, Any]) -> Vote:
             groups.append((value, [run]))
         else:
             group.append(run)
-    groups.sort(key=lambda group: -len(group[1]))  # stable: of equal groups, the first run's comes first
+    # Stable: of equal groups, the first run's comes first.
+    groups.sort(key=lambda group: (len(path) == 1 and _is_nothing(group[0]), -len(group[1])))
     return Vote(path, tuple((value, tuple(runs)) for value, runs in groups))
+
+
+def _is_nothing(value: Any) -> bool:
+    """Return whether a value says that nothing was found. Different mistakes lead to it, so that it proves little."""
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or (value is not False and value in (0, [], {}))
 
 
 def first_difference(code: Sequence[tuple[int, str]], other: Sequence[tuple[int, str]]) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from ..calibration.io import calibrator_path
 from ..tasks.models import ModelSpec
 from ..tasks.references import file_of
 from .task_binding import TaskTemplate
@@ -93,9 +94,10 @@ def _relevant(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _calibrator_digest(template: TaskTemplate, document: Mapping[str, Any]) -> str | None:
     section = document.get("confidence")
-    if not isinstance(section, dict) or template.task.path is None:
+    name = section.get("calibrator") if isinstance(section, dict) else section
+    if name is None or template.task.path is None:
         return None
-    return _file_digest(template.task.path.parent / str(section.get("calibrator")))
+    return _file_digest(calibrator_path(str(name), template.task.path.parent))
 
 
 def _code_files(template: TaskTemplate) -> list[Path]:

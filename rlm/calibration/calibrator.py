@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bisect
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -18,6 +19,9 @@ from .threshold import Rule
 
 MIN_PROBABILITY, MAX_PROBABILITY = 0.005, 0.995
 """A few hundred answers do not support a more extreme probability."""
+
+_LOCAL = re.compile(r"(?:.*/)?(?P<stem>[^/]+?)(?:@[0-9a-f]{8}|\.gguf)", re.IGNORECASE)
+"""The name of a model that runs here, with its fingerprint, or the path of its weights."""
 
 METHODS = ("isotonic", "logistic")
 Way = Literal["product", "least", "scaled"]
@@ -124,8 +128,8 @@ class Calibrator:
 
     def used_with(self, models: Iterable[str]) -> Calibrator:
         """Return this calibrator for runs with these models, with a note if it was not fitted on all of them."""
-        known = [str(model) for model in self.fitted_on.get("models") or ()]
-        others = [model for model in dict.fromkeys(models) if model not in known]
+        known = list(dict.fromkeys(_model_name(str(model)) for model in self.fitted_on.get("models") or ()))
+        others = [model for model in dict.fromkeys(map(_model_name, models)) if model not in known]
         if not known or not others:
             return self
         return replace(
@@ -171,6 +175,12 @@ def for_models(scorer: Scorer, models: Iterable[str]) -> Scorer:
 def without_rule(scorer: Scorer) -> Scorer:
     """Return the scorer so that it accepts every answer."""
     return replace(scorer, rule=None) if isinstance(scorer, Calibrator) else scorer
+
+
+def _model_name(model: str) -> str:
+    """Return a model as it is compared: one that runs here by the name of its weights alone."""
+    found = _LOCAL.fullmatch(model)
+    return found["stem"] if found else model
 
 
 def clamp(p: float) -> float:

@@ -84,7 +84,9 @@ def fit_isotonic(scores: Sequence[float], correct: Sequence[bool]) -> Isotonic:
     return Isotonic(tuple((score, good / n) for members, n, good in pools for score in _ends(members)))
 
 
-def fit_logistic(rows: Sequence[Mapping[str, float]], correct: Sequence[bool], names: Sequence[str]) -> Logistic:
+def fit_logistic(
+    rows: Sequence[Mapping[str, float]], correct: Sequence[bool], names: Sequence[str], ridge: float = RIDGE
+) -> Logistic:
     """Return the most likely weights with a ridge penalty, by Newton's method. Constant features get no weight."""
     spreads = {name: _spread([row.get(name, 0.0) for row in rows]) for name in names}
     # A feature that hardly ever varies must not get a large weight from a few rows.
@@ -100,9 +102,9 @@ def fit_logistic(rows: Sequence[Mapping[str, float]], correct: Sequence[bool], n
     weights = [0.0] * (len(used) + 1)
     loss = math.inf
     for _ in range(_MAX_STEPS):
-        gradient, curvature = _derivatives(groups, weights)
+        gradient, curvature = _derivatives(groups, weights, ridge)
         step = _solve(curvature, gradient)
-        weights, after = _descend(groups, weights, step)
+        weights, after = _descend(groups, weights, step, ridge)
         if loss - after < _TOLERANCE:
             break
         loss = after
@@ -114,7 +116,9 @@ def _fit_curve(answers: Sequence[Answer], method: str) -> Calibrator:
     correct = [answer.correct[name] for answer in answers for name in answer.fields]
     if method == "isotonic":
         return Calibrator(fit_isotonic([row.get(FORMULA, 0.0) for row in rows], correct), Whole("product"))
-    return Calibrator(fit_logistic(rows, correct, _EVIDENCE), Whole("product"))
+    # Answers to the same sample say nearly the same: what is known does not grow with their number.
+    ridge = RIDGE * len(answers) / max(1, len({answer.sample for answer in answers}))
+    return Calibrator(fit_logistic(rows, correct, _EVIDENCE, ridge), Whole("product"))
 
 
 def _ends(members: list[float]) -> list[float]:
@@ -127,12 +131,12 @@ def _spread(values: Sequence[float]) -> float:
     return math.sqrt(sum((value - mean) ** 2 for value in values) / len(values))
 
 
-def _derivatives(groups: _Groups, weights: list[float]) -> tuple[list[float], list[list[float]]]:
+def _derivatives(groups: _Groups, weights: list[float], ridge: float) -> tuple[list[float], list[list[float]]]:
     size = len(weights)
-    gradient = [0.0] + [RIDGE * weight for weight in weights[1:]]
+    gradient = [0.0] + [ridge * weight for weight in weights[1:]]
     curvature = [[0.0] * size for _ in range(size)]
     for at in range(1, size):
-        curvature[at][at] = RIDGE
+        curvature[at][at] = ridge
     for row, (n, correct) in groups.items():
         p = sigmoid(sum(weights[at] * value for at, value in row))
         error, bend = n * p - correct, n * max(p * (1 - p), 1e-9)
@@ -144,8 +148,8 @@ def _derivatives(groups: _Groups, weights: list[float]) -> tuple[list[float], li
     return gradient, curvature
 
 
-def _loss(groups: _Groups, weights: list[float]) -> float:
-    loss = RIDGE / 2 * sum(weight * weight for weight in weights[1:])
+def _loss(groups: _Groups, weights: list[float], ridge: float) -> float:
+    loss = ridge / 2 * sum(weight * weight for weight in weights[1:])
     for row, (n, correct) in groups.items():
         x = sum(weights[at] * value for at, value in row)
         # log(1 + exp(x)) without overflow
@@ -153,12 +157,12 @@ def _loss(groups: _Groups, weights: list[float]) -> float:
     return loss
 
 
-def _descend(groups: _Groups, weights: list[float], step: list[float]) -> tuple[list[float], float]:
+def _descend(groups: _Groups, weights: list[float], step: list[float], ridge: float) -> tuple[list[float], float]:
     """Take as much of a step as lowers the loss; return the weights and the loss."""
-    before, share = _loss(groups, weights), 1.0
+    before, share = _loss(groups, weights, ridge), 1.0
     for _ in range(30):
         candidate = [weight - share * change for weight, change in zip(weights, step, strict=True)]
-        after = _loss(groups, candidate)
+        after = _loss(groups, candidate, ridge)
         if after <= before:
             return candidate, after
         share /= 2

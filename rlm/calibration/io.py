@@ -17,6 +17,8 @@ from .calibrator import Calibrator, Isotonic, Logistic, Way, Whole
 
 FORMAT = "rlm-calibrator"
 VERSION = 1
+DEFAULT = "default"
+"""The name of the calibrator that comes with the package. A file of that name is `./default`."""
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -94,8 +96,21 @@ def save(calibrator: Calibrator, path: str | Path) -> None:
     write_atomic(target, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
+def default_path() -> Path:
+    """Return the file of the calibrator that comes with the package; `benchmarks/default_calibrator.py` made it."""
+    return Path(__file__).with_name("default.json")
+
+
+def calibrator_path(name: str | Path, folder: Path | None = None) -> Path:
+    """Return the file of a calibrator: that of the package for `default`, or else a path, relative to a folder."""
+    if name == DEFAULT:
+        return default_path()
+    return Path(name) if folder is None else folder / name
+
+
 def load(path: str | Path) -> Calibrator:
-    """Return the calibrator in a file. Raises `CalibratorError`."""
+    """Return the calibrator in a file, or the one of the package for `default`. Raises `CalibratorError`."""
+    path = calibrator_path(path)
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -126,15 +141,15 @@ def load(path: str | Path) -> Calibrator:
 
 
 def scorer_of(confidence: Scorer | str | Path, accept_at: Mapping[str, float] | None = None) -> Scorer:
-    """Return a function as it is, and a path as the calibrator in it; a calibrator may have a rule, `accept_at`.
+    """Return a function as it is, and a path or `default` as its calibrator, which may have a rule, `accept_at`.
 
     Raises `CalibratorError` for the file, `NoThreshold` if no threshold keeps the error, `TypeError` or `ValueError`.
     """
     scorer = load(confidence) if isinstance(confidence, str | Path) else confidence
     if not callable(scorer):
         raise TypeError(
-            "confidence must be a function of the outputs and their evidence, or the path of a calibrator, as in "
-            f"confidence='calibrator.json'; not {confidence!r:.60}. Leave it out for the formula."
+            "confidence must be a function of the outputs and their evidence, the path of a calibrator, as in "
+            f"confidence='calibrator.json', or 'default'; not {confidence!r:.60}. Leave it out for the formula."
         )
     if accept_at is None:
         return scorer
@@ -142,7 +157,8 @@ def scorer_of(confidence: Scorer | str | Path, accept_at: Mapping[str, float] | 
         raise ValueError(f"accept_at must be {{'error': share}}, such as {{'error': 0.1}}, not {accept_at!r}")
     if not isinstance(scorer, Calibrator):
         raise ValueError(
-            "accept_at needs a calibrator: confidence='calibrator.json', as `rlm eval calibrate` writes it"
+            "accept_at needs a calibrator: confidence='calibrator.json', as `rlm eval calibrate` writes it, or "
+            "confidence='default'"
         )
     return scorer.accepting(accept_at["error"])
 

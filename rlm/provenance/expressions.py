@@ -290,6 +290,8 @@ class Expressions(Scopes):
         elif isinstance(target, ast.Subscript | ast.Attribute):
             if isinstance(target, ast.Attribute):
                 self._check_attribute(target)
+                if isinstance(target.value, ast.Name) and self._is_unbound(target.value.id):
+                    self._opaque(syntax)  # `Counter.most_common = f`
             holder = self._value(target.value)
             edges = [(value, SAME)]
             if isinstance(target, ast.Subscript):

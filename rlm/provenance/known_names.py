@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+from functools import lru_cache
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -12,12 +16,14 @@ HOST_CALLS = _words("llm_errors validate_json budget verify_quote")
 """Functions of the host whose answers are no evidence."""
 
 OPAQUE_NAMES = _words(
-    "exec eval compile globals locals vars setattr delattr __import__ breakpoint __builtins__ __loader__"
+    "exec eval compile globals locals vars setattr delattr __import__ breakpoint __builtins__ __loader__ "
+    "_ __ ___ In Out get_ipython"
 )
 OPAQUE_MODULES = _words(
     """
     ctypes gc inspect importlib builtins marshal types dis ast code codeop runpy pickle copyreg tracemalloc faulthandler
-    zmq ipykernel IPython sandbox multiprocessing subprocess socket os signal
+    zmq ipykernel IPython sandbox multiprocessing subprocess socket os signal __main__ unittest mock doctest timeit
+    profile cProfile pdb bdb trace pydoc shelve imp zipimport pkgutil site sitecustomize usercustomize cffi
     """
 )
 """Modules by which code can reach names, frames or processes that are not in its text."""
@@ -29,7 +35,7 @@ HARMLESS_DUNDERS = _words("__name__ __doc__ __len__ __init__ __version__")
 
 PURE_MODULES = _words(
     """
-    re json math statistics collections itertools datetime string textwrap operator functools csv io decimal fractions
+    re json math statistics collections itertools datetime string textwrap functools csv io decimal fractions
     unicodedata html urllib hashlib base64 typing dataclasses enum time copy difflib
     """
 )
@@ -71,3 +77,14 @@ ITEM_FUNCTIONS = _words("max min list tuple sorted reversed set iter enumerate z
 
 EMPTY = {"list": [], "set": [], "tuple": [], "str": "", "int": 0, "float": 0.0, "dict": {}, "Counter": {}}
 """What a type is without arguments, as JSON."""
+
+
+@lru_cache(maxsize=1000)
+def is_installed(module: str) -> bool:
+    """Return whether a top-level module is Python's, or installed: any other may be a file that code wrote."""
+    if module in sys.stdlib_module_names:
+        return True
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError, AttributeError):
+        return False

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .graph import CONTROL, DATA, SAME, Graph, Place
-from .known_names import MODEL_CALLS, OPAQUE_MODULES, OPAQUE_NAMES, PURE_FUNCTIONS
+from .known_names import MODEL_CALLS, OPAQUE_MODULES, OPAQUE_NAMES, PURE_FUNCTIONS, is_installed
 from .program import Program
 
 _MAX_SNIPPET = 120
@@ -182,6 +182,10 @@ class Scopes:
     def _in_function(self) -> bool:
         return any(scope.kind == "function" for scope in self.scopes)
 
+    def _is_unbound(self, name: str) -> bool:
+        """Whether a name is that of no input, and no code has bound it."""
+        return name not in self.inputs and self._bound_node(name) is None
+
     def _is_builtin(self, name: str) -> bool:
         """Return whether no code has bound a name."""
         if any(scope.get(name) is not None or name in scope.anywhere for scope in self.scopes):
@@ -191,7 +195,7 @@ class Scopes:
         return True
 
     def _module(self, name: str, syntax: Any) -> int:
-        if name in OPAQUE_MODULES:
+        if name in OPAQUE_MODULES or not is_installed(name):
             return self._opaque(syntax)
         if name not in self.modules:
             self.modules[name] = self.graph.add("value", value=f"module {name}", place=self._place(syntax))

@@ -73,19 +73,24 @@ def with_features(result: Ending, signature: Signature, found: Features, *, budg
     return replace(result, features=rows)
 
 
-def with_agreement(result: Ending, votes: Mapping[str, int], answers: int) -> Ending:
-    """Return a result whose features say how many of several runs gave each value. `votes` are by JSON pointer."""
-    if isinstance(result, Failed) or answers < 2:
+def with_agreement(result: Ending, votes: Mapping[str, int], answers: int, runs: int) -> Ending:
+    """Return a result whose features say how many of several runs gave each value. `votes` are by JSON pointer.
+
+    `answers` is how many of the runs gave an answer.
+    """
+    if isinstance(result, Failed) or runs < 2:
         return result
     rows: dict[str, Mapping[str, float]] = {}
     for name, row in result.features.items():
         counts = [count for place, count in votes.items() if place.split("/")[1] == name]
         agree = min(counts, default=1)
-        about = {
-            "compared": 1.0,
-            "dissent": (answers - agree) / (answers - 1),
-            "backers": math.log1p(max(0, agree - 1)),
-        }
+        about = {"silent": (runs - answers) / (runs - 1)}
+        if answers > 1:
+            about |= {
+                "compared": 1.0,
+                "dissent": (answers - agree) / (answers - 1),
+                "backers": math.log1p(max(0, agree - 1)),
+            }
         rows[name] = {**row, **{feature: value for feature, value in about.items() if value}}
     return replace(result, features=rows)
 

@@ -478,7 +478,7 @@ class AgreeFile(Section):
 
 
 class AcceptFile(Section):
-    """The condition for accepting extracted answers."""
+    """The condition for accepting answers."""
 
     error: float = Field(
         gt=0, lt=1, description="The largest share of wrong answers among accepted ones.", examples=[0.1]
@@ -486,14 +486,15 @@ class AcceptFile(Section):
 
 
 class ConfidenceFile(Section):
-    """The confidence of extracted answers."""
+    """The confidence of answers."""
 
     calibrator: str = Field(
-        description="A file that `rlm eval calibrate` wrote; a relative path is relative to the task file.",
+        description="A file that `rlm eval calibrate` wrote, relative to the task file; `default` is the calibrator of "
+        "the package.",
         examples=["calibrator.json"],
     )
     accept_at: AcceptFile | None = Field(
-        None, description="Extracted answers below the threshold for this error are not accepted: the run fails."
+        None, description="Answers below the threshold for this error are not accepted: the run fails."
     )
 
 
@@ -558,8 +559,17 @@ class TaskFile(Section):
         description="Whether the model writes a second, different program that checks what it submitted. See "
         "docs/evidence.md.",
     )
-    confidence: ConfidenceFile | None = Field(
-        None, description="A calibrator of extracted answers, and which of them to accept. See docs/confidence.md."
+    confidence: (
+        Annotated[
+            Annotated[str, Tag("<text>")] | Annotated[ConfidenceFile, Tag("<mapping>")],
+            Discriminator(_text_or_mapping),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="A calibrator of answers: `default`, or a file; or a mapping that also says which to accept. See "
+        "docs/confidence.md.",
+        examples=["default"],
     )
     mode: Mode | None = Field(
         None,

@@ -275,18 +275,20 @@ def _column(text: str, node: ast.expr) -> int:
 
 
 def read_confidence(
-    section: ConfidenceFile | None, document: Document, folder: pathlib.Path
+    section: ConfidenceFile | str | None, document: Document, folder: pathlib.Path
 ) -> tuple[Scorer | None, list[TaskProblem]]:
     """Return the calibrator, if the file names one, and the problems of the section."""
     if section is None:
         return None, []
     from ..calibration import CalibratorError, NoThreshold, scorer_of
+    from ..calibration.io import calibrator_path
 
-    accept_at = section.accept_at.model_dump() if section.accept_at is not None else None
+    path: tuple[str, ...] = ("confidence",) if isinstance(section, str) else ("confidence", "calibrator")
+    name = section if isinstance(section, str) else section.calibrator
+    accept_at = None if isinstance(section, str) or section.accept_at is None else section.accept_at.model_dump()
     try:
-        return scorer_of(folder / section.calibrator, accept_at), []
+        return scorer_of(calibrator_path(name, folder), accept_at), []
     except CalibratorError as error:
-        path: tuple[str, ...] = ("confidence", "calibrator")
         message = str(error)
     except NoThreshold as error:
         path, message = ("confidence", "accept_at", "error"), str(error)

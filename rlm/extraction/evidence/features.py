@@ -28,6 +28,7 @@ SEARCHED: Mapping[str, str] = {
     "boolean": "the value is true or false",
     "number": "the value is a number",
     "many": "the value is a list, a mapping or a model",
+    "empty": "the value is zero, or empty, or holds nothing else",
     "small": "the value is a number below ten or a text of two letters: found by chance almost anywhere",
     "telling": "parts of the value are distinctive, so that finding them means something",
     "named": "a variable, or a key, with the name of the field has exactly this value",
@@ -79,6 +80,7 @@ TRUST: Mapping[str, str] = {
     "compared": "other runs of the task gave an answer, too",
     "dissent": "the share of other runs that gave another value",
     "backers": "the number of other runs that gave the same value (logarithm)",
+    "silent": "the share of other runs that gave no answer",
     "budget_left": "the share of the iterations that was left",
 }
 """What is known when a run has ended: where values came from, and what else speaks for them."""
@@ -155,12 +157,14 @@ def features(
 
 def _kind(value: Any) -> dict[str, float]:
     number = isinstance(value, int | float) and not isinstance(value, bool)
+    parts = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
     small = number and -10 < value < 10 and value == int(value)
     return {
         "null": value is None,
         "boolean": isinstance(value, bool),
         "number": number,
         "many": isinstance(value, list | dict),
+        "empty": value not in (None, False) and all(leaf in (0, "", [], {}) for leaf in parts),
         "small": small or (isinstance(value, str) and len(value.strip()) < 3),
     }
 

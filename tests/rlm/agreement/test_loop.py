@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from rlm.events import Event, RunEnded, RunStarted
 from rlm.models.scripted import scripted_lm
 from rlm.repl.config import RunConfig
 from rlm.results import Failed, Submitted
+from rlm.runner import make_run
 from rlm.signatures import Signature
 from rlm.tasks import load as load_task
+from rlm.tasks.models import Models, ModelSpec
 from rlm.traces import TraceWriter, load, recorded_run
 
 ONE, TWO = "SUBMIT(answer=doc.count('a'))", "SUBMIT(answer=doc.count('a') + 5)"
@@ -138,6 +141,8 @@ def test_an_interrupted_comparison_is_resumed_without_asking_again(pool: sandbox
     finally:
         monkey.undo()
     assert (resumed.outputs.answer, resumed.trust, len(again.asked)) == (3, "verified: 2 of 3", 1)
+    (other,) = [run for run in resumed.agreement["runs"] if run.get("differs")]
+    assert other["first_difference"] == {"iteration": 1, "code": TWO, "other": ONE}
 
 
 def test_predict_and_task_file_take_agree(pool: sandbox.Pool, tmp_path: Path) -> None:
@@ -157,3 +162,23 @@ def test_predict_and_task_file_take_agree(pool: sandbox.Pool, tmp_path: Path) ->
         assert load_task(task).agreement == settings
     task.write_text(head + "agree: 2")
     assert rlm.run_task(task, record=False).trust == "verified: 2 of 2"
+
+
+def test_a_local_model_answers_the_first_round_as_one_batch(tmp_path: Path) -> None:
+    (tmp_path / "replies.yaml").write_text("main: []\n")
+    task = tmp_path / "task.yaml"
+    task.write_text(
+        'signature: "doc -> answer: int"\ninputs: {doc: banana}\nmodels: {scripted: replies.yaml}\nagree: 5'
+    )
+    made: list[ModelSpec] = []
+
+    def make(spec: ModelSpec, role: str, had: int = 0) -> Any:
+        made.append(spec)
+        return scripted_lm([cell(ONE)] * 3)
+
+    local, chosen = ModelSpec("local/a", local=True), ModelSpec("local/b", {"parallel": 1}, local=True)
+    loaded = replace(load_task(task), models=Models(main=local, sub=chosen, extraction=ModelSpec("openai/a")))
+    assert make_run(loaded, make=make).run_here().trust == "verified: 3 of 3"
+    assert {spec.model: spec.options for spec in made} == {
+        "local/a": {"parallel": 3}, "local/b": {"parallel": 1}, "openai/a": {},
+    }  # fmt: skip

@@ -59,6 +59,18 @@ def test_of_equal_groups_the_first_run_wins_and_nothing_is_decided() -> None:
     assert not count.is_decided(0)
 
 
+@pytest.mark.parametrize("nothing", [0, 0.0, None, "", "  ", [], {}])
+def test_nothing_is_outvoted_by_any_value(nothing: Any) -> None:
+    count = votes({"n": nothing}, {"n": nothing}, {"n": 7})
+    assert (count.outputs(), count.agree) == ({"n": 7}, 1)
+    assert votes({"n": nothing}, {"n": nothing}).outputs() == {"n": nothing}
+
+
+def test_false_and_a_key_with_zero_are_values() -> None:
+    assert votes({"n": False}, {"n": False}, {"n": True}).outputs() == {"n": False}
+    assert votes({"n": {"a": 0}}, {"n": {"a": 0}}, {"n": {"a": 3}}).outputs() == {"n": {"a": 0}}
+
+
 @pytest.mark.parametrize(
     ("answers", "remaining", "decided"),
     [
@@ -68,6 +80,9 @@ def test_of_equal_groups_the_first_run_wins_and_nothing_is_decided() -> None:
         ([1, 1, 2], 2, False),
         ([1, 1, 1], 2, True),
         ([], 0, False),
+        ([0, 0], 1, False),
+        ([0, 0, 0], 0, True),
+        ([1, 1, 0], 1, True),
     ],
 )
 def test_it_is_decided_when_the_rest_cannot_change_it(answers: list[int], remaining: int, decided: bool) -> None:

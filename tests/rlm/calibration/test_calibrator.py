@@ -155,7 +155,7 @@ def test_a_bad_calibrator_is_refused_before_anything_runs(tmp_path: Path) -> Non
     with pytest.raises(ValueError, match="accept_at needs a calibrator"):
         rlm.Predict("doc -> n: int", accept_at={"error": 0.1})
     for wrong in (None, 0.5, {"calibrator": "c.json"}):
-        with pytest.raises(TypeError, match=r"confidence must be a function .* confidence='calibrator\.json'; not"):
+        with pytest.raises(TypeError, match=r"confidence must be a function .* confidence='calibrator\.json'"):
             rlm.Predict("doc -> n: int", confidence=wrong)
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlm.provenance.dataflow import Cell, analyze
+from rlm.provenance.evidence import RunEvidence
 from rlm.provenance.origins import Origin, origins
 
 LOG = "".join(f"2024-01-{day:02} INFO worker {day} ready\nERROR disk {day} failed\n" for day in range(1, 29))
@@ -137,6 +138,24 @@ HOSTILE = [
     "def late():\n    return value\nvalue = len(log)\nvalue = 987654\nSUBMIT(answer=late())",
     "log = [987654]\nSUBMIT(answer=log[0])",
     "print(len(log), 987654, 'answer = len(log)')\nSUBMIT(answer=987654)",
+    "open('forged.py', 'w').write('def f(t): return 987654')\nimport forged\nSUBMIT(answer=forged.f(log))",
+    "from forged.deep import f\nSUBMIT(answer=f(log))",
+    "from collections import Counter\nCounter.most_common = lambda self, n=None: [('x', 987654)]\n"
+    "SUBMIT(answer=Counter(log).most_common()[0][1])",
+    "import operator\nd = {'x': len(log)}\noperator.setitem(d, 'x', 987654)\nSUBMIT(answer=d['x'])",
+    "import __main__\nx = len(log)\n__main__.x = 987654\nSUBMIT(answer=x)",
+    "from unittest import mock\nwith mock.patch('re.findall', return_value=[987654]):\n    import re\n"
+    "    SUBMIT(answer=re.findall('x', log)[0])",
+    "import sys\nx = len(log)\nsys._getframe().f_globals['x'] = 987654\nSUBMIT(answer=x)",
+    "987654\nSUBMIT(answer=_ if log else len(log))",
+    "get_ipython().run_cell('x = 987654')\nx = len(log)\nSUBMIT(answer=x)",
+    "def SUBMIT(**outputs):\n    pass\nSUBMIT(answer=len(log))",
+    "import functools\nsend = functools.partial(SUBMIT, answer=987654)\nsend()\n"
+    "if not log:\n    SUBMIT(answer=len(log))",
+    "def d(f):\n    return lambda text: 987654\n@d\ndef count(text):\n    return len(text)\nSUBMIT(answer=count(log))",
+    "from dataclasses import dataclass\n@dataclass\nclass D:\n    text: str\n    n: int = 987654\n"
+    "SUBMIT(answer=D(log).n)",
+    "def g():\n    y = yield len(log)\n    yield y\nG = g()\nnext(G)\nSUBMIT(answer=G.send(987654))",
 ]
 
 
@@ -148,6 +167,38 @@ def test_hostile_code_cannot_have_a_literal_called_computed(code: str) -> None:
 def test_a_cell_that_failed_may_have_set_what_it_sets() -> None:
     assert judge("x = len(log)", "x = 987654\n1 / 0", "SUBMIT(answer=x)", failed=(2,)).kind == "typed"
     assert judge("x = len(log)", "y = 987654\n1 / 0", "SUBMIT(answer=x)", answer=7, failed=(2,)).kind == "computed"
+
+
+SUBMITTED = [
+    "SUBMIT(answer=log[{start}:{stop}])",
+    "SUBMIT(answer=log[{start}:{stop}].strip())",
+    "SUBMIT(answer=log.splitlines()[{line}])",
+    "SUBMIT(answer=log.splitlines()[{line}].split()[-1].upper())",
+    "SUBMIT(answer={text!r})",
+    "text = {text!r} if 'ERROR' in log else log\nSUBMIT(answer=text)",
+    "SUBMIT(answer=[{text!r}, log.splitlines()[{line}], 'not in the log'])",
+    "SUBMIT(answer={{'a': log[{start}:{stop}], 'b': {{'c': {text!r}}}}})",
+]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(SUBMITTED), st.integers(0, len(LOG)), st.integers(1, 60), st.integers(0, 55))
+def test_a_span_of_an_input_holds_the_value(code: str, start: int, size: int, line: int) -> None:
+    code = code.format(start=start, stop=start + size, line=line, text=LOG[start : start + size])
+    submitted: list[object] = []
+    exec(code, {"log": LOG, "SUBMIT": lambda answer: submitted.append(answer)})
+    evidence = RunEvidence([Cell(1, code, True)], INPUTS).of_submitted({"answer": submitted[0]})
+    assert evidence
+    for piece in evidence:
+        value: object = {"answer": submitted[0]}
+        for step in piece.path.split("/")[1:]:
+            value = value[int(step)] if isinstance(value, list) else value[step]  # type: ignore[index]
+        assert (piece.kind == "quoted") <= (piece.span is not None)
+        if piece.span is not None:
+            assert piece.input == "log"
+            assert isinstance(value, str)
+            assert LOG[slice(*piece.span)].strip() == value.strip()
+            assert piece.line == LOG.count("\n", 0, piece.span[0]) + 1
 
 
 # Any code at all ------------------------------------------------------------------------------------------------------
