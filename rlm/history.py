@@ -116,6 +116,10 @@ class REPLHistory(Sequence[REPLHistoryEntry]):
         """Return the history as a model reads it, in at most `max_chars` characters."""
         return render(self._entries, max_chars)
 
+    def text(self, running: str = "") -> str:
+        """Return all code and output, with code that is running."""
+        return "\n".join([*(f"{entry.code}\n{entry.output}" for entry in self), running])
+
     def to_list(self) -> list[dict[str, Any]]:
         """Return the history as plain JSON values."""
         return [entry.to_dict() for entry in self._entries]

@@ -18,7 +18,6 @@ from ..signatures import Problem
 from ..signatures.validation import runaway_problems
 from . import feedback
 from .errors import MaxRetriesExceeded, ParseError, PatchError
-from .parsing import json_patch
 from .parsing.find_answer import parse
 from .schema import Schema
 
@@ -195,13 +194,19 @@ class ExtractionOrchestrator:
         try:
             value = parse(reply.text, self.schema, truncated=reply.truncated)
         except ParseError as error:
+            from .parsing import json_patch
+
             whole = error.best is not None and not json_patch.is_patch(error.best)
             patch = None if base is None or whole or error.kind == "truncated" else json_patch.find(reply.text)
             if patch is None:
                 raise
         else:
             # A list of operations can be a valid value; after a patch was asked for, it is a patch.
-            if base is None or not isinstance(value, list) or not json_patch.is_patch(value):
+            if base is None or not isinstance(value, list):
+                return value, False
+            from .parsing import json_patch
+
+            if not json_patch.is_patch(value):
                 return value, False
             patch = value
         assert base is not None

@@ -11,7 +11,6 @@ from ..errors import RlmError
 from .errors import Refused
 from .policy import cached_request_for, rate_limiter_for
 from .profile import profile_of, protect_keys
-from .rate_limit.limiter import estimate_tokens
 from .requests import ModelResponse, config_for, request_for
 from .retry import AttemptsFailed, ModelAttempts, RetryPolicy
 
@@ -96,6 +95,8 @@ async def _ask(
     limiter = rate_limiter_for(lm)
     attempts = ModelAttempts(lm, retry, limiter, deadline)
     if limiter is not None:
+        from .rate_limit.limiter import estimate_tokens
+
         settings = {**lm.kwargs, **options}
         attempts.tokens_in = estimate_tokens(turns, system)
         attempts.max_tokens = settings.get("max_tokens") or settings.get("max_completion_tokens")

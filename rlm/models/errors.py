@@ -15,8 +15,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..text import shorten
-from .command.replies import CommandFailure
-from .direct.http1 import InvalidResponse
 from .profile import NO_KEY, OTHER_CREDENTIALS, key_variables, profile_of, provider_of, without_keys
 
 # dspy's errors, and those of lm15 that they are created from.
@@ -131,6 +129,8 @@ class Fault:
 def read_fault(error: Exception) -> Fault:
     """Classify an error."""
     kind, passing = _kind(error)
+    from .command.replies import CommandFailure
+
     # What follows an empty line is advice for users of another library.
     detail = str(getattr(error, "message", None) or error).partition("\n\n")[0].strip()
     if kind == "unknown" and not hasattr(error, "status") and not isinstance(error, CommandFailure):
@@ -162,6 +162,9 @@ def _special(error: Exception, kind: str, status: int | None, detail: str) -> st
 
 
 def _kind(error: Exception) -> tuple[str, bool]:
+    from .command.replies import CommandFailure
+    from .direct.http1 import InvalidResponse
+
     names = [kind.__name__ for kind in type(error).__mro__]
     name = next((name for name in names if name in _KINDS), "")
     kind = error.kind if isinstance(error, CommandFailure) else _KINDS.get(name, "unknown")

@@ -7,16 +7,16 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..files import home
 from .cache import Mode, ResponseCache, forget_occurrence, next_occurrence, request_hash
 from .profile import holds_key, profile_of
-from .rate_limit.bucket import Limit
-from .rate_limit.limiter import RateLimiter, limiter_key
-from .rate_limit.store import FallbackStore, FileStore, MemoryStore, Store
 
-__all__ = ["Limit", "RequestPolicy", "rate_limit_folder", "response_cache_path", "use"]
+if TYPE_CHECKING:
+    from .rate_limit.bucket import Limit
+    from .rate_limit.limiter import RateLimiter
+    from .rate_limit.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,9 @@ def use(policy: RequestPolicy | None, *, store: Store | None = None) -> None:
     if policy is None:
         _active, _shared_store = _NONE, None
         return
+    from .rate_limit.bucket import Limit
+    from .rate_limit.store import FallbackStore, FileStore, MemoryStore
+
     if store is None:
         store = FileStore(Path(policy.rate_limit_folder)) if policy.rate_limit_folder else MemoryStore()
     cache = None
@@ -88,12 +91,15 @@ def rate_limiter_for(lm: Any) -> RateLimiter | None:
     """Return the rate limiter of a model; None where it has none."""
     global _shared_store
     limit = profile_of(lm).rate_limit or _active.limits.get(str(lm.model))
-    if _active.store is not None:
-        if limit is None and not _is_remote(lm):
-            return None
-        return RateLimiter(_active.store, limiter_key(lm), limit or Limit(), str(lm.model))
-    if limit is None:
+    if limit is None and (_active.store is None or not _is_remote(lm)):
         return None
+    from .rate_limit.bucket import Limit
+    from .rate_limit.limiter import RateLimiter, limiter_key
+    from .rate_limit.store import FallbackStore, FileStore
+
+    if _active.store is not None:
+        return RateLimiter(_active.store, limiter_key(lm), limit or Limit(), str(lm.model))
+    assert limit is not None
     if _shared_store is None:  # the limit of a task file applies to all processes of the user
         _shared_store = FallbackStore(FileStore(rate_limit_folder()))
     return RateLimiter(_shared_store, limiter_key(lm), limit, str(lm.model))

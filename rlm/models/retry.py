@@ -7,12 +7,14 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import Fault, describe, describe_deadline, describe_last_attempt, read_fault
-from .rate_limit.bucket import Slot
-from .rate_limit.limiter import RateLimiter, SlotAfterDeadline
 from .requests import Wait, seconds_for_retries, wait
+
+if TYPE_CHECKING:
+    from .rate_limit.bucket import Slot
+    from .rate_limit.limiter import RateLimiter
 
 RATE_LIMITED_PATIENCE_S = 600.0
 """How long a model with a rate limiter is asked again after "too many requests", where no deadline comes first."""
@@ -110,6 +112,8 @@ class ModelAttempts:
                 await self._pause(self._fault)
 
     async def _acquire(self, limiter: RateLimiter) -> Slot:
+        from .rate_limit.limiter import SlotAfterDeadline
+
         began = time.monotonic()
         try:
             return await limiter.acquire(self.tokens_in, self.max_tokens, self.deadline)

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..adapters.registry import profile_of_adapter
 from ..budgets import BudgetExceeded, Ledger, Timeout
 from ..dspy_bridge import token_prices
 from ..events import Emitter, ModelAnswered, ModelAsked, ModelFailed, ModelWaiting, TiersUsed
@@ -80,11 +79,13 @@ async def next_reply(
     An adapter that lets a model use its own words has nothing to add.
     """
     system = system or conversation.system
-    if adapter is None or profile_of_adapter(adapter).free_text:
-        return await ask(lm, [(turn.role, turn.text) for turn in conversation.turns], system=system, **options)
-    from .adapter_calls import next_step
+    if adapter is not None:
+        from ..adapters.registry import profile_of_adapter
+        from .adapter_calls import next_step
 
-    return await next_step(adapter, lm, conversation, system, options)
+        if not profile_of_adapter(adapter).free_text:
+            return await next_step(adapter, lm, conversation, system, options)
+    return await ask(lm, [(turn.role, turn.text) for turn in conversation.turns], system=system, **options)
 
 
 class OutOfTime(Exception):

@@ -77,7 +77,9 @@ class RunLoop:
         unseen = {name: value for name, value in self.inputs.items() if name not in config.kernels.shown}
         self.grounding = Grounding.of(unseen, config.kernels.read, doubtful=self.profile.doubts_outputs)
         self.models = RunModels.of(config, self.ledger, self.emit, past, self.profile)
-        self.texts = DocumentTexts(self.inputs, config, self._said)
+        self.texts = DocumentTexts(
+            self.inputs, config, lambda: self.history.text(self.running[2] if self.running else "")
+        )
         self.tools = ReplTools(
             config.signature,
             self.ledger,
@@ -85,23 +87,19 @@ class RunLoop:
             child_run=self._run_child if self.ledger.depth < config.depth else None,
             iterations=lambda: len(self.history),
             check=output_check(config, self.inputs, self.texts),
-            sources=self.inputs,
+            inputs=self.inputs,
             texts=self.texts,
             grounding=self.grounding,
-            inputs=self.inputs if config.mode != "repl" else None,
+            can_ask_for_outputs=config.mode != "repl",
             max_parallel=config.max_parallel,
         )
         functions = self.tools.functions(config.tools)
         self.calls = CallLog(self.emit, REPEATABLE)
         self.answers = ModelAnswers()
         self.session = ReplSession(self.inputs, functions, self.calls, config)
+        described = self.tools.described(functions)
         self.conversation = self.profile.begin(
-            config,
-            self.inputs,
-            {name: function for name, function in functions.items() if name not in self.tools.hidden},
-            helper_source(),
-            self.ledger.remaining(0),
-            known=RESERVED,
+            config, self.inputs, described, helper_source(), self.ledger.remaining(0)
         )
         self.running: tuple[int, str | None, str] | None = None  # number, reasoning and code of the present cell
         self.first: FirstAnswer | None = None  # what a second program checks
@@ -126,10 +124,8 @@ class RunLoop:
         self.emit(events.RunEnded(self.id, result))
         return result
 
-    def _said(self) -> str:
-        """Return all code and output so far."""
-        running = "" if self.running is None else self.running[2]
-        return "\n".join([*(f"{entry.code}\n{entry.output}" for entry in self.history), running])
+    def _mentioned(self) -> str:
+        return self.history.text("" if self.running is None else self.running[2])
 
     def partial_result(self) -> Failed:
         """Return what there is of an answer now: the history so far, and outputs that were refused."""
@@ -214,17 +210,8 @@ class RunLoop:
         changes, variables = self.session.changes, self.session.variables
         if self.emit.active:
             self.emit(event_data.variables_changed(self.id, number, changes, variables))
-        cell = CellFacts.of(
-            code,
-            output,
-            result,
-            inputs=self.inputs,
-            unread=unread,
-            variables_before=before,
-            variables=variables,
-            changed=(*changes.added, *changes.changed),
-            history=history,
-        )
+        known = {"variables_before": before, "variables": variables, "history": history}
+        cell = CellFacts.of(code, output, result, changes, inputs=self.inputs, unread=unread, **known)
         hints = (*hints, *session_hints, *hints_for(self.profile.rules, cell))
         observation = self.profile.observe(cell, hints, self.config.signature, self.ledger.remaining(number))
         timed = tuple(self.calls.timed)

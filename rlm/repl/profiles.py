@@ -83,10 +83,8 @@ class StandardProfile:
         functions: Mapping[str, Callable[..., Any]],
         helpers: str,
         budget: Remaining,
-        *,
-        known: Iterable[str],
     ) -> Conversation:
-        """Return the conversation with the system prompt and the task. `known` are the runtime's own functions."""
+        """Return the conversation with the system prompt and the task."""
         signature, before = config.signature, config.kernels.context
         listed = describe_listed(config.listed, functions)
         left_out = {*ALIASES, *config.listed}
@@ -164,13 +162,14 @@ class ScriptProfile(StandardProfile):
         functions: Mapping[str, Callable[..., Any]],
         helpers: str,
         budget: Remaining,
-        *,
-        known: Iterable[str],
     ) -> Conversation:
-        """Return the conversation with the script to complete; `known` functions are not described."""
+        """Return the conversation with the script to complete. Only the caller's functions are described."""
         signature, before = config.signature, config.kernels.context
-        left_out = {*known, *config.listed}
-        own = [describe_function(name, function) for name, function in functions.items() if name not in left_out]
+        own = [
+            describe_function(name, function)
+            for name, function in functions.items()
+            if name in config.tools and name not in config.listed
+        ]
         described = [*own, *describe_values(config.values), *describe_listed(config.listed, functions)]
         notes = [*filter(None, (before, "\n".join(["Also there:", *described]) if described else "", config.guidance))]
         shown = config.kernels.shown

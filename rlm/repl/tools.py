@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -85,8 +85,9 @@ class ReplTools:
     grounding: Grounding = field(default_factory=lambda: Grounding(frozenset()))
     """What speaks against values that are submitted now."""
 
-    inputs: Mapping[str, Any] | None = None
-    """The inputs, for `ask_for_outputs`; None in a run without a mode."""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    can_ask_for_outputs: bool = False
+    """Whether there is `ask_for_outputs`: in a run with a mode."""
 
     submitted: BaseModel | None = None
     rejected: Any = None
@@ -97,9 +98,6 @@ class ReplTools:
 
     max_parallel: int = _PARALLEL
     """How many questions of one call are asked at once, at most."""
-
-    sources: Mapping[str, Any] = field(default_factory=dict)
-    """The inputs, in which quotes are looked up."""
 
     texts: DocumentTexts | None = None
     """The inputs with the texts of files, where there are files."""
@@ -122,15 +120,15 @@ class ReplTools:
         }
         tools["rlm_query"] = plain(self.rlm_query)
         tools["rlm_query_batched"] = plain(self.rlm_query_batched)
-        if self.inputs is not None:
+        if self.can_ask_for_outputs:
             tools["ask_for_outputs"] = plain(self.ask_for_outputs)
         return {**tools, **{name: plain(function, name) for name, function in own.items()}}
 
-    @property
-    def hidden(self) -> Collection[str]:
-        """Functions that are not described here: child runs where there can be none, quotes where none are wanted."""
+    def described(self, functions: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+        """Return the functions that prompts describe: no child runs where there are none, no quotes unless wanted."""
         hidden = () if self.child_run is not None else ("rlm_query",)
-        return hidden if self.signature.cited else (*hidden, "verify_quote")
+        hidden = hidden if self.signature.cited else (*hidden, "verify_quote")
+        return {name: function for name, function in functions.items() if name not in hidden}
 
     def _described_llm_query(self) -> Callable[..., Any]:
         function = plain(self.llm_query)
@@ -254,7 +252,6 @@ class ReplTools:
 
     async def ask_for_outputs(self, found: str | None = None) -> dict[str, Any]:
         """Ask the main model for the outputs, with the inputs whole in its prompt, or with what was found in them."""
-        assert self.inputs is not None
         inputs = self.inputs if found is None else {**_short(self.inputs), "found": found}
         prompt = direct_prompt(self.signature, inputs)
         schema = self.signature.output_schema()
@@ -326,7 +323,7 @@ class ReplTools:
         """Where a text stands in the inputs: {"found": True, "input": ..., "line": ...}, or what is nearest to it."""
         if not isinstance(text, str):
             raise TypeError(f"verify_quote(text): a text, not {type(text).__name__}")
-        sources = self.sources if self.texts is None else await self.texts.read()
+        sources = self.inputs if self.texts is None else await self.texts.read()
         return await asyncio.to_thread(place_of_quote, sources, text)
 
     async def budget(self) -> dict[str, Any]:

@@ -6,15 +6,17 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..models.command import PREFIX, CommandSpec, UnknownProgram, name_of, program_spec
 from ..models.profile import NO_KEY, Price
-from ..models.rate_limit.bucket import Limit
 from ..redaction import protect
 from .errors import TaskProblem
 from .schema import AdapterFile, AdapterName, ModelEntry, ModelFile, ModelsFile
 from .yaml_document import Document
+
+if TYPE_CHECKING:
+    from ..models.command.programs import CommandSpec
+    from ..models.rate_limit.bucket import Limit
 
 SCRIPTED = "scripted"
 ROLES = ("main", "sub", "extraction")
@@ -105,6 +107,9 @@ def spec_of(entry: ModelEntry, folder: Path) -> ModelSpec:
         entry = ModelFile.model_validate({"model": entry})
     if entry.scripted is not None:
         return ModelSpec(SCRIPTED, scripted=folder / entry.scripted)
+    from ..models.command.programs import CommandSpec, name_of
+    from ..models.rate_limit.bucket import Limit
+
     options = entry.model_dump(exclude_none=True, exclude=_OURS)
     command = _command_of(entry)
     model = entry.model or name_of(command or CommandSpec(("",)))
@@ -124,6 +129,8 @@ def spec_of(entry: ModelEntry, folder: Path) -> ModelSpec:
 
 def _command_of(entry: ModelFile) -> CommandSpec | None:
     """Return the program that an entry names; that of an unknown name has no argument."""
+    from ..models.command.programs import PREFIX, CommandSpec, UnknownProgram, program_spec
+
     if entry.command is not None:
         return CommandSpec(tuple(entry.command), entry.reply or "text", env=tuple(entry.env or ()))
     if entry.model is None or not entry.model.startswith(PREFIX):
@@ -228,6 +235,8 @@ def problem_of(spec: ModelSpec, folder: Path) -> str | None:
 
 
 def _command_problem(spec: ModelSpec) -> str | None:
+    from ..models.command.programs import PREFIX, UnknownProgram, program_spec
+
     try:
         if spec.model.startswith(PREFIX):
             program_spec(spec.model)

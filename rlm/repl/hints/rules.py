@@ -13,9 +13,8 @@ from typing import Any, TypeAlias
 
 from sandbox import CellResult, Variable
 
-from ...history import REPLHistoryEntry
+from ...history import REPLHistoryEntry, VariableChanges
 from .code_facts import names_called, names_read, names_stored, nodes_of
-from .failed_data import Texts, loop_variable
 from .grounding import NOTHING_FOUND
 
 OVERWRITTEN = (
@@ -77,11 +76,12 @@ class CellFacts:
     """The iterations before."""
 
     @classmethod
-    def of(cls, code: str, output: str, result: CellResult, **known: Any) -> CellFacts:
+    def of(cls, code: str, output: str, result: CellResult, changes: VariableChanges, **known: Any) -> CellFacts:
         """Return the facts of a cell that has this result. `known` are those that the result does not tell."""
         error = None if result.error is None else result.error.message
         only_value = result.value_repr is not None and not result.text
-        return cls(code, output, result.ok, error, only_value, **known)
+        changed = (*changes.added, *changes.changed)
+        return cls(code, output, result.ok, error, only_value, changed=changed, **known)
 
 
 Rule: TypeAlias = Callable[[CellFacts], str | None]
@@ -115,6 +115,8 @@ def finds_nothing(cell: CellFacts) -> str | None:
     empty = prints_nothing_found(cell.output) or NOTHING_FOUND in (cell.error or "")
     if not empty and not _MISSED.search(cell.output.rstrip().rpartition("\n")[2][-_LONG_TEXT:]):
         return None
+    from .failed_data import Texts
+
     return Texts(cell.code, cell.inputs).nearest() or (NOTHING if empty else None)
 
 
@@ -122,6 +124,8 @@ def fails_on_data(cell: CellFacts) -> str | None:
     """An error because of how the data looks: the first line that did not match, or that has too few parts."""
     if cell.error is None:
         return None
+    from .failed_data import Texts, loop_variable
+
     error, texts, hint = cell.error, Texts(cell.code, cell.inputs), None
     if "'NoneType' object" in error:
         hint = texts.unmatched()

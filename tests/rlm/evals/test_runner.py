@@ -18,7 +18,8 @@ from rlm.evals.log import EvalLogError, LogEntry
 from rlm.evals.runner import EvaluationStopped, missing_runs, run_samples, selected_runs
 from rlm.evals.scorers import SCORERS
 from rlm.events import Event, fan_out, ignore
-from rlm.models.policy import Limit, RequestPolicy, using
+from rlm.models.policy import RequestPolicy, using
+from rlm.models.rate_limit.bucket import Limit
 from rlm.traces import TraceWriter, load
 from sandbox.launch import Zygote
 from tests.support.eval_logs import settings, suite

@@ -9,7 +9,8 @@ import pytest
 
 from rlm.budgets import FallbackTrigger
 from rlm.models import policy
-from rlm.models.policy import Limit, RequestPolicy
+from rlm.models.policy import RequestPolicy
+from rlm.models.rate_limit.bucket import Limit
 from rlm.results import Failed, Submitted
 
 

@@ -152,7 +152,7 @@ def begun(doc, **inputs):
     signature = Signature.of(f"{', '.join(['doc: str', *(f'{name}: str' for name in inputs)])} -> answer: int")
     budget = Ledger(FallbackTrigger()).remaining(0)
     config = RunConfig(signature, main_model=None)
-    conversation = ScriptProfile().begin(config, {"doc": doc, **inputs}, {}, "", budget, known=())
+    conversation = ScriptProfile().begin(config, {"doc": doc, **inputs}, {}, "", budget)
     return conversation.turns[0].text
 
 
