@@ -496,6 +496,24 @@ class FilesHashed(BaseEvent):
     """Which of them are not what they were then, and in what."""
 
 
+@dataclass(frozen=True, slots=True)
+class FilesWritten(BaseEvent):
+    """The files that code wrote to its out folder were collected: outputs of the run, and figures of its cells."""
+
+    kind = "files_written"
+
+    files: Sequence[Mapping[str, Any]]
+    """Name, size, hash and media type of each; `problem` where its content was not taken."""
+
+    contents: Mapping[str, bytes] = field(default_factory=dict)
+    """The contents by name. A trace has them as blobs: `body` is then the hash of each."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """As `BaseEvent.data`, without the contents."""
+        return {"files": [dict(file) for file in self.files]}
+
+
 # The ending ---------------------------------------------------------------------------------------------------------
 
 
@@ -759,6 +777,7 @@ Event: TypeAlias = (
     | ConversationCompacted
     | ReplayDiffered
     | FilesHashed
+    | FilesWritten
     | TriggerFired
     | ExtractionAttempted
     | TiersUsed

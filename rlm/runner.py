@@ -13,10 +13,11 @@ from .events import Observer, fan_out, ignore
 from .extraction.confidence import score
 from .models.profile import ModelProfile
 from .models.scripted import load_script, scripted_lm
+from .mounts.output import save_all
 from .repl.config import RunConfig
 from .repl.loop import RunLoop
 from .repl.replay import RecordedRun
-from .results import ExecutionResult
+from .results import ExecutionResult, Failed
 from .run import Loop, Run
 
 if TYPE_CHECKING:
@@ -35,7 +36,16 @@ def run_task(task: Task | str | Path, *, observe: Observer = ignore, record: boo
     if isinstance(task, str | Path):
         task = load(Path(task))
     recorder = default_observer() if record else ignore
-    return make_run(task, observe=fan_out(recorder, observe)).run_here()
+    result = make_run(task, observe=fan_out(recorder, observe)).run_here()
+    save_outputs(task, result)
+    return result
+
+
+def save_outputs(task: Task, result: ExecutionResult[Any]) -> list[str]:
+    """Copy files among the outputs to where the task wants them. Say where each is, or why it is not saved."""
+    if isinstance(result, Failed) or not task.save:
+        return []
+    return save_all(result.outputs, task.save, overwrite=task.overwrite)
 
 
 async def arun_task(

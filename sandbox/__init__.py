@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .async_session import AsyncSession
+    from .collect import WrittenFile
     from .data import Blob, Text
     from .errors import (
         CellTimeLimit,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "async_session": ("AsyncSession",),
     "host_calls": ("StopCell", "describe", "described", "quick", "with_types"),
+    "collect": ("WrittenFile",),
     "data": ("Blob", "Text"),
     "errors": (
         "CellTimeLimit",
@@ -98,6 +100,7 @@ __all__ = [
     "StopCell",
     "Text",
     "Variable",
+    "WrittenFile",
     "default_pool",
     "describe",
     "described",

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from . import data
+from .collect import WrittenFile
 from .errors import KernelDied
 from .event_loop import drive
 from .limits import Limits
@@ -40,6 +41,7 @@ class AsyncSession:
         helpers: str = "",
         pool: Pool | None = None,
         kernel_name: str | None = None,
+        out: str | None = None,
     ) -> None:
         """As `Session`. The kernel is taken when the session is entered."""
         self._options: dict[str, Any] = {
@@ -52,6 +54,7 @@ class AsyncSession:
             "helpers": helpers,
             "pool": pool,
             "kernel_name": kernel_name,
+            "out": out,
         }
         self._session: Session | None = None
         self._turns = asyncio.Lock()
@@ -143,6 +146,11 @@ class AsyncSession:
             session._ensure_alive()
             exchange = session._begin_look(preview_chars, value_bytes)
             return variables_in(exchange.answer(await drive(exchange, session._link)))
+
+    async def collect(self, *, max_bytes: int | None = None) -> tuple[WrittenFile, ...]:
+        """As `Session.collect`."""
+        session = self.session
+        return await threaded(lambda: session.collect(max_bytes=max_bytes))
 
     def interrupt(self) -> None:
         """Stop the cell that is running. Its variables stay."""

@@ -58,6 +58,7 @@ class DirectLauncher:
     ) -> KernelProcess:
         """Start a kernel that serves these listening sockets."""
         place = scratch_directories.make()
+        place.make_out(None)
         scratch = place.path
         errors, errors_end = os.pipe()
         descriptors = [listener.fileno() for listener in listeners.values()]

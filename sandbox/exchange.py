@@ -293,6 +293,7 @@ class Exchange:
             dropped_bytes=got.dropped,
             stopped=stopped,
             exited=got.facts.get("exited") is True,
+            wrote=got.facts.get("wrote") is True,
             variables=got.variables(self._link.known),
         )
 

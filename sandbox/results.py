@@ -75,6 +75,9 @@ class CellResult:
     exited: bool = False
     """The cell ended itself with `sys.exit()`."""
 
+    wrote: bool = False
+    """Whether there is something in the out folder of the session: `Session.collect()` has it."""
+
     variables: dict[str, Variable] | None = None
     """The session's variables after the cell, where they were asked for and the kernel could still tell."""
 

@@ -21,6 +21,9 @@ from pathlib import Path
 
 from .limits import Limits
 
+OUT = "out"
+"""The name of the folder in it for what code writes for its caller."""
+
 _PREFIX = "rlm-scratch-"
 _SWEEP_AGE = 60.0
 """A directory that is younger may not have its lock yet."""
@@ -32,6 +35,13 @@ class Scratch:
 
     path: str
     lock: int
+
+    def make_out(self, owner: int | None) -> None:
+        """Make the folder for what code writes for its caller. Code can make no other where the directory is flat."""
+        path = os.path.join(self.path, OUT)
+        os.mkdir(path, 0o700)
+        if owner is not None:
+            os.chown(path, owner, owner)
 
     def remove(self) -> None:
         """Remove it and all that is in it."""
@@ -68,7 +78,8 @@ def sweep(owner: int | None = None) -> None:
 def exceeds(directory: str, limits: Limits) -> str | None:
     """Return what is too much in the directory, in words; None while it holds no more than it may."""
     size = 0
-    for count, entry in enumerate(_entries(directory), start=1):
+    entries = [entry for entry in _entries(directory) if entry.name != OUT]
+    for count, entry in enumerate([*entries, *_entries(os.path.join(directory, OUT))], start=1):
         with contextlib.suppress(FileNotFoundError):
             size += entry.stat(follow_symlinks=False).st_blocks * 512
         if count > limits.file_count:

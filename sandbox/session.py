@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from . import data
 from .call_socket import CallSocket
+from .collect import WrittenFile, collect
 from .errors import (
     CellTimeLimit,
     InputError,
@@ -35,6 +36,7 @@ from .variables import variables_in
 
 _LOAD_SECONDS = 120.0
 _VARIABLES_SECONDS = 10.0
+_COLLECT_SECONDS = 10.0
 _IDLE_STEP_SECONDS = 0.05
 _PROCESSORS = os.cpu_count() or 1
 _ALONG = {"value_bytes": 1_000, "text_bytes": 10_000}
@@ -61,6 +63,7 @@ class Session:
         helpers: str = "",
         pool: Pool | None = None,
         kernel_name: str | None = None,
+        out: str | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
         _kernel: WarmKernel | None = None,
     ) -> None:
@@ -70,11 +73,13 @@ class Session:
         rebind, as it may not rebind functions. `helpers` is source of yours that runs in the kernel: its functions are
         there for the code, beside data that never leaves the kernel. `isolation` is `auto`, or a tier by name; `none`
         must be asked for. `kernel_name` runs the session on another Jupyter kernel, through that kernel's own
-        provisioner: isolation is then that provisioner's. `loop` is where asynchronous host functions run, if not on a
+        provisioner: isolation is then that provisioner's. `out` is the name of a variable that has the path of
+        the folder for files that `collect` returns. `loop` is where asynchronous host functions run, if not on a
         loop of the session's. (`_kernel` has been taken already; `AsyncSession` then loads the inputs.)
         """
         self.limits = limits or Limits()
         self._policy = policy
+        self._out = out
         by: Literal["descriptor", "buffer"] = "descriptor" if kernel_name is None else "buffer"
         self._helpers = data.pack_helpers(helpers, by=by)
         self._check(inputs or {}, functions or {}, tuple(protected), policy)
@@ -215,6 +220,20 @@ class Session:
             return dataclasses.replace(result, variables=self.variables())
         return result
 
+    def collect(self, *, max_bytes: int | None = None) -> tuple[WrittenFile, ...]:
+        """Return what the code wrote to its out folder, at most `max_bytes` in all. Default: `Limits.file_bytes`."""
+        if self._link.comm is not None:
+            return ()  # a kernel of another make has no such folder
+        with self._one_at_a_time:
+            self._ensure_alive()
+
+            def ask(order: dict[str, Any]) -> dict[str, Any]:
+                exchange = Exchange(self._link, seconds=_COLLECT_SECONDS)
+                exchange.ask(order)
+                return exchange.answer(exchange.wait())
+
+            return collect(ask, self.limits.file_bytes if max_bytes is None else max_bytes)
+
     def set(self, **inputs: Any) -> None:
         """Give the session more inputs, or new values for those it has. They count as memory of the session."""
         self.update(inputs)
@@ -289,6 +308,7 @@ class Session:
                 "helpers": self._helpers,
                 "policy": self._policy,
                 "output_bytes": self.limits.output_bytes,
+                "out": self._out,
                 "call_bytes": self.limits.call_bytes,
                 "call_memory": MEMORY_FACTOR * self.limits.call_bytes,
             },

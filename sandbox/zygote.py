@@ -131,8 +131,10 @@ class _Zygote:
         child = _Child(confinement.limits)
         if "namespaces" not in confinement.layers:
             child.scratch = scratch.make()
-            if "user" in confinement.layers and confinement.uid is not None and os.geteuid() == 0:
-                os.chown(child.scratch.path, confinement.uid, confinement.uid)
+            own = confinement.uid if "user" in confinement.layers and os.geteuid() == 0 else None
+            child.scratch.make_out(own)
+            if own is not None:
+                os.chown(child.scratch.path, own, own)
             confinement = replace(confinement, scratch=child.scratch.path)
         if "cgroup" in confinement.layers:
             limits = confinement.limits
@@ -279,6 +281,7 @@ def become_kernel(confinement: Confinement, order: dict[str, Any], given: list[i
     from .kernel import channels, main
 
     names, config = order["channels"], order["config"]
+    config["out"] = namespaces.OUT if "namespaces" in confinement.layers else os.path.join(home, scratch.OUT)
     sockets = dict(zip(names, given, strict=False))
     calls = given[len(names)] if order["calls"] else None
     if config.get("notebook"):
@@ -288,6 +291,7 @@ def become_kernel(confinement: Confinement, order: dict[str, Any], given: list[i
 
 def _set_environment(home: str) -> None:
     wanted = {"HOME": home, "TMPDIR": home, "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1"}
+    wanted |= {"MPLBACKEND": "agg", "MPLCONFIGDIR": home}  # it makes no folder, and the scratch may be flat
     present = dict(os.environ)
     for name in present.keys() - wanted.keys():
         del os.environ[name]

@@ -39,6 +39,7 @@ _TEMPORARY = {"model:rate", "model:server", "model:timeout", "model:transport"}
 
 def run_and_show(task: Task, output: Any, options: Mapping[str, Any], past: RecordedRun | None = None) -> int:
     """Run a task with the options of `ending_options` and return the exit code. The ending goes to `output`."""
+    from ..runner import save_outputs
     from . import preflight
     from .console import print_json, print_page, script_notice
     from .progress.lines import choose_view
@@ -54,6 +55,8 @@ def run_and_show(task: Task, output: Any, options: Mapping[str, Any], past: Reco
         from .pages.result import result_page
 
         print_page(result_page(result, notice=script_notice(task)), output)
+    for line in save_outputs(task, result):
+        click.echo(line, err=True)
     if interrupted:
         click.echo(_how_to_resume(result, str(task.path)), err=True)
         return exit_codes.INTERRUPTED

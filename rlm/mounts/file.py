@@ -89,11 +89,12 @@ class Folder(sandbox.Folder):
         return {"type": "string", "format": "path"}
 
 
-def holds_files(kind: Any) -> bool:
+def holds_files(kind: Any, wanted: type = sandbox.File) -> bool:
     """Return whether values of a type are files, or have files in them."""
-    if isinstance(kind, type) and issubclass(kind, sandbox.File):
+    if isinstance(kind, type) and issubclass(kind, wanted):
         return True
-    return any(holds_files(part) for part in (get_origin(kind), *get_args(kind)) if not isinstance(part, str | None))
+    parts = (part for part in (get_origin(kind), *get_args(kind)) if not isinstance(part, str | None))
+    return any(holds_files(part, wanted) for part in parts)
 
 
 def files_in(value: Any, place: str = "") -> Iterator[tuple[str, sandbox.File]]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sandbox import CellResult, Variable
+from sandbox import CellResult, Variable, WrittenFile
 
 from ..budgets import Ledger
 from ..events import (
@@ -15,6 +15,7 @@ from ..events import (
     CellEnded,
     CellError,
     ExtractionAttempted,
+    FilesWritten,
     ModelNames,
     RunSettings,
     RunStarted,
@@ -24,6 +25,7 @@ from ..events import (
 )
 from ..extraction.retry import Attempt
 from ..history import VariableChanges
+from ..mounts.output import OutputFile
 from ..signatures import Signature
 
 if TYPE_CHECKING:
@@ -89,6 +91,22 @@ def cell_ended(run_id: str, iteration: int, output: str, result: CellResult) -> 
     error = None if (fault := result.error) is None else CellError(fault.name, fault.message, fault.line)
     limit = None if result.limit is None else str(result.limit)
     return CellEnded(run_id, iteration, output, result.ok, result.seconds, error, limit)
+
+
+def files_written(run_id: str, files: Sequence[WrittenFile]) -> FilesWritten:
+    """Describe the files that code wrote."""
+    described = [OutputFile(file.name, file.content) for file in files]
+    about = [
+        {
+            "name": file.name,
+            "size": file.size,
+            "sha256": file.sha256,
+            "media_type": file.media_type,
+            **({} if written.problem is None else {"problem": written.problem}),
+        }
+        for file, written in zip(described, files, strict=True)
+    ]
+    return FilesWritten(run_id, about, {file.name: file.content for file in files if file.content is not None})
 
 
 def budget_used(run_id: str, ledger: Ledger, iterations: int) -> BudgetUsed:

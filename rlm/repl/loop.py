@@ -34,6 +34,7 @@ from .input_files import hashed_files
 from .llm import OutOfTime, RunModels
 from .opening import first_cell
 from .output_checks import output_check
+from .output_files import missing_files, take_files
 from .profiles import profile_for
 from .provenance import ModelAnswers
 from .replay import RecordedRun
@@ -118,6 +119,7 @@ class RunLoop:
             raise
         except Exception as error:
             result = failure(error)
+        take_files(result, self.session.written, self.emit)
         await self.texts.prepare(result)
         result = judge(complete(result, self), self)
         self.models.emit_tiers()
@@ -202,6 +204,7 @@ class RunLoop:
         recorded = past.output if past is not None else None
         timeout = self.ledger.seconds_left() if recorded is None else self.config.limits.cell_seconds
         result, session_hints = await self.session.run(code, timeout, number, past)
+        session_hints += await missing_files(self.tools, self.session)
         self.answers.add(number, self.calls.recorded)
         output, printed_chars = output_of(result)
         if recorded is not None and recorded != output:

@@ -14,6 +14,7 @@ import sandbox
 from sandbox import AsyncSession, CellResult, Variable
 
 from ..history import VariableChanges
+from ..mounts.output import OUT
 from ..shapes import kernel_source
 from ..signatures.code_values import code_value
 from .config import RunConfig
@@ -21,6 +22,9 @@ from .host_calls import CallLog, CallReplay
 from .replay import RecordedCall, RecordedIteration
 
 MAX_REVIVALS = 3
+MAX_WRITTEN = 64 << 20
+"""The most bytes of files that a run keeps of what its code wrote."""
+
 AGAIN = "The kernel had ended and was started anew; the cells before were run again, so their variables are there."
 NOT_AGAIN = (
     "The kernel had ended and was started anew. Of the cells before, one did not run as it had before ({why}), so what "
@@ -80,8 +84,9 @@ class ReplSession:
             "helpers": helper_source(),
             "pool": config.pool,
             "kernel_name": config.kernel_name,
+            **({"out": OUT} if config.signature.writes_files else {}),
         }
-        self._given = frozenset(inputs)
+        self._given = frozenset(inputs) | ({OUT} if config.signature.writes_files else set())
         self._kernels = config.kernels
         self._setup_code = config.setup_code
         self._session: AsyncSession | None = None
@@ -89,6 +94,10 @@ class ReplSession:
         self._hints: tuple[str, ...] = ()
         self._cells: list[tuple[str, tuple[RecordedCall, ...], bool]] = []
         self._revivals = 0
+        self._wrote = False
+        self.written: tuple[sandbox.WrittenFile, ...] = ()
+        """The files that code wrote, as they were collected last."""
+
         self.variables: dict[str, Variable] = dict(config.kernels.variables)
         self.changes = VariableChanges()
 
@@ -109,8 +118,16 @@ class ReplSession:
             if not self._opening.cancelled() and self._opening.exception() is None:
                 self._session, _ = self._opening.result()
         if self._session is not None:
+            await self.collect()
             await self._kernels.release(self._session)
             await self._log.wait_for_cancelled()  # their events come before the end of the run
+
+    async def collect(self) -> tuple[sandbox.WrittenFile, ...]:
+        """Return the files that code has written to its out folder so far."""
+        if self._wrote and self._session is not None and self._session.alive:
+            with contextlib.suppress(sandbox.SandboxError):
+                self.written = await self._session.collect(max_bytes=MAX_WRITTEN)
+        return self.written
 
     async def _opened(self) -> AsyncSession:
         if self._session is None:
@@ -139,6 +156,7 @@ class ReplSession:
         again = None if past is None else CallReplay(past.calls, live=past.output is None)
         self._log.begin_cell(iteration, again)
         result = await session.run(code, timeout=max(_LEAST_S, until - time.monotonic()), variables=True)
+        self._wrote = self._wrote or result.wrote
         if session.alive:
             self._cells.append((code, tuple(self._log.recorded), result.ok))
             self._kernels.add_cell(code, result)

@@ -20,6 +20,7 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
+from ..mounts.output import OUT, OutputFile
 from .cited import is_cited
 from .parser import REQUIRED, SignatureError
 
@@ -30,6 +31,7 @@ _WORDS: dict[Any, str] = {
     type(None): "null",
     datetime.date: "date (YYYY-MM-DD)",
     datetime.datetime: "datetime (ISO 8601)",
+    OutputFile: f"File, by its name in the folder {OUT}",
 }
 _BOUNDS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "multiple_of": "a multiple of", "pattern": "matching"}
 _BOUNDS |= {"min_length": "length >=", "max_length": "length <="}

@@ -17,7 +17,8 @@ import pydantic
 from pydantic import BaseModel, TypeAdapter
 
 from ..json_values import jsonable, pointer, preview_typed
-from ..mounts import has_files
+from ..mounts import has_files, holds_files
+from ..mounts.output import OutputFile, as_output
 from .cited import Cited, is_cited
 from .code_values import code_value, keeps_types
 from .fields import Field, UntitledSchema, allow_shadowing, check_name, make_adapter, make_model
@@ -48,6 +49,8 @@ class Signature:
                 raise SignatureError(f"signature {self.name!r} has two fields named {field.name!r}")
             seen.add(field.name)
             check_name(field.name)
+        if any(holds_files(field.type) for field in self.outputs):
+            object.__setattr__(self, "outputs", tuple(map(_written, self.outputs)))
 
     @classmethod
     def of(
@@ -99,6 +102,11 @@ class Signature:
     def cited(self) -> frozenset[str]:
         """The outputs that are submitted with quotes."""
         return frozenset(field.name for field in self.outputs if is_cited(field.type))
+
+    @cached_property
+    def writes_files(self) -> bool:
+        """Whether an output is a file that code writes, or has such files in it."""
+        return any(holds_files(field.type, OutputFile) for field in self.outputs)
 
     def without_quotes(self, outputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return outputs, which are plain JSON, with the values alone of those that are submitted with quotes."""
@@ -297,6 +305,14 @@ def _from_text(text: str, types: Mapping[str, Any] | None) -> Signature:
     given, asked = (", ".join(f"`{field.name}`" for field in side) for side in (inputs, outputs))
     instructions = f"Given {given}, produce {asked}." if given else f"Produce {asked}."
     return Signature("Task", instructions, inputs, outputs)
+
+
+def _written(field: Field) -> Field:
+    """Return an output whose files are those that code writes."""
+    try:
+        return replace(field, type=as_output(field.type))
+    except TypeError as error:
+        raise SignatureError(f"{field.name!r}: {error}") from None
 
 
 def _is_dspy(source: Any) -> bool:

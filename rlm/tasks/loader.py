@@ -13,11 +13,13 @@ from sandbox import Limits
 
 from ..agreement.settings import AgreementSettings
 from ..budgets import FallbackTrigger
+from ..mounts import holds_files
+from ..mounts.output import OutputFile
 from ..reading import Mode
 from ..signatures import Signature, SignatureError
 from . import references
 from .errors import TaskError, TaskProblem
-from .inputs import InputReader, standard_input
+from .inputs import InputReader, expand_home, standard_input
 from .models import ROLES, Models, choose, local_problems, read_adapter
 from .plans import TaskPlans, plan_problems, read_plans
 from .schema import BudgetFile, TaskFile
@@ -159,6 +161,8 @@ class _Loader:
             plans=plans,
             agreement=self._agreement(file),
             verify=file.verify,
+            save=self._save(file, signature),
+            overwrite=file.overwrite,
             warnings=tuple(self.warnings),
             path=self.path.absolute(),
             source={
@@ -306,6 +310,21 @@ class _Loader:
             if spec.scripted is not None:
                 self._script(spec.scripted, ("plans", "models", name, "scripted"))
         return plans
+
+    def _save(self, file: TaskFile, signature: Signature) -> dict[str, str]:
+        """Return where files of outputs are copied to."""
+        outputs = {field.name: field for field in signature.outputs}
+        places: dict[str, str] = {}
+        for name, place in file.save.items():
+            if name not in outputs or not holds_files(outputs[name].type, OutputFile):
+                what = "is no output that is a File" if name in outputs else "is not an output of the signature"
+                listed = ", ".join(each for each, field in outputs.items() if holds_files(field.type, OutputFile))
+                message = f"save.{name} {what}; those are: {listed or 'none'}"
+                self.problems.append(self.document.problem(message, self.document.key_place(("save", name))))
+            else:
+                path = str(self.folder / expand_home(place))
+                places[name] = f"{path}/" if place.endswith("/") else path
+        return places
 
     def _checks(self, file: TaskFile, signature: Signature | None) -> None:
         outputs = [field.name for field in signature.outputs] if signature is not None else None

@@ -532,6 +532,13 @@ class TaskFile(Section):
     sandbox: SandboxFile = Field(
         default_factory=lambda: SandboxFile.model_validate({}), description="The limits of the code."
     )
+    save: dict[str, str] = Field(
+        default_factory=dict,
+        description="Where to copy files that the code wrote, by output: a path, or a folder with a slash at its end. "
+        "A file that is there already is not touched: the copy gets a number.",
+        examples=[{"report": "reports/2026.pdf"}],
+    )
+    overwrite: bool = Field(False, description="Whether `save` may write over files that are there already.")
     tools: list[Reference] = Field(
         default_factory=list,
         description="Functions that the code may call: `module:function`.",

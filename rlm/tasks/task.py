@@ -46,6 +46,12 @@ class Task:
     verify: bool = False
     """Whether a second program checks what was submitted."""
 
+    save: dict[str, str] = field(default_factory=dict)
+    """Where files among the outputs are copied to, by output: absolute paths; folders end with a slash."""
+
+    overwrite: bool = False
+    """Whether `save` may write over files."""
+
     depth: int = 1
     scorer: Scorer | None = None
     """The calibrator that scores extracted answers. Default: a formula."""

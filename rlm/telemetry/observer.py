@@ -21,6 +21,7 @@ from ..events import (
     Event,
     ExtractionAttempted,
     FilesHashed,
+    FilesWritten,
     HistoryAppended,
     ItemsAnswered,
     IterationStarted,
@@ -139,6 +140,7 @@ class Spans:
                 | ConversationCompacted()
                 | ReplayDiffered()
                 | FilesHashed()
+                | FilesWritten()
                 | TiersUsed()
                 | PlansCompared()
                 | PlanSelected()

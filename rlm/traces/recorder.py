@@ -22,6 +22,7 @@ from ..events import (
     CellEnded,
     CellStarted,
     Event,
+    FilesWritten,
     IterationStarted,
     ModelAnswered,
     ModelAsked,
@@ -129,6 +130,10 @@ class Recorder:
         return run.number, run.sequence, None, NOT_RECORDED, now, to_json(data)
 
     def _encode(self, event: Event) -> dict[str, Any]:
+        if isinstance(event, FilesWritten):
+            bodies = {name: self._store(self._redactor.data(content)) for name, content in event.contents.items()}
+            files = [{**file, "body": bodies.get(file["name"])} for file in event.files]
+            return encode({"files": files}, self._redactor, self._store)
         if not isinstance(event, RunStarted):
             return encode(event.data, self._redactor, self._store)
         data = event.data

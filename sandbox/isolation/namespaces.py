@@ -29,7 +29,10 @@ from sandbox.mounts import Mount
 
 SCRATCH = "/box"
 # Scratch directories are views of one file system, so that its size and its inodes limit them together.
-WRITABLE = (SCRATCH, "/tmp")
+OUT = "/out"
+"""Where code writes files for its caller."""
+
+WRITABLE = (SCRATCH, "/tmp", OUT)
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 INSIDE_UID = 1000
 

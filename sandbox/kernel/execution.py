@@ -19,6 +19,7 @@ from . import display, snapshot
 from .cell_threads import CellThreads
 from .cells import Cells, Failure, Refused, failure, interrupted
 from .interrupts import Interrupts
+from .outputs import OutFolder
 from .publisher import Publisher
 from .streams import Printed
 
@@ -46,6 +47,7 @@ class Execution:
         threads: CellThreads,
         *,
         output_bytes: int,
+        out: OutFolder,
         mode: policy.Mode,
     ) -> None:
         self._publisher = publisher
@@ -58,6 +60,7 @@ class Execution:
         self._reserve: mmap.mmap | None = mmap.mmap(-1, _RESERVE_BYTES)
         self.printed = Printed(publisher.stream, interrupts, threads)
         self.cells = Cells()
+        self._out = out
         self.output_bytes = output_bytes
         self.mode = mode
         self.keep_builtins()
@@ -91,6 +94,8 @@ class Execution:
             if value is not None and not silent:
                 self._publish_value(value, message)
                 del value
+            for name in self._out.keep_figures(self.cells.count):
+                self.printed.write("stdout", f"[figure kept as {name}]\n")
         except SystemExit as error:
             self._exited = True
             if isinstance(error.code, str):
@@ -137,6 +142,7 @@ class Execution:
             "stopped": self._interrupts.by_host,
             "stops": self._threads.stops,
             "exited": self._exited,
+            "wrote": not self._out.is_empty(),
             **self._value,
         }
         if failed is not None:

@@ -25,6 +25,7 @@ from .held_locks import release_locks
 from .inputs import bind, helpers
 from .interrupts import Interrupts
 from .kernel_info import kernel_info
+from .outputs import OutFolder
 from .publisher import Publisher
 from .snapshot_delta import LastSnapshot
 from .streams import Printed, Stream
@@ -42,6 +43,7 @@ class Kernel:
         self._inputs: frozenset[str] = frozenset()
         self._functions: dict[str, Callable[..., Any]] = {}
         self._request: Message | None = None
+        self._out = OutFolder(config.get("out", ""))
         self._last_snapshot = LastSnapshot()
         self._wire = Wire(config["key"].encode(), username="kernel")
         self._channels = channels
@@ -54,6 +56,7 @@ class Kernel:
             self._interrupts,
             self._threads,
             output_bytes=config.get("output_bytes", 1 << 20),
+            out=self._out,
             mode=config.get("policy", "enforce"),
         )
         self._calls: CallClient | None = None
@@ -164,6 +167,8 @@ class Kernel:
         try:
             if data.get("op") == "load":
                 answer = self._load(data, list(message.buffers))
+            elif data.get("op") == "out":
+                answer = self._written(data)
             elif data.get("op") == "variables":
                 answer = self._variables(data.get("options", {}))
             else:
@@ -171,6 +176,12 @@ class Kernel:
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         self._publisher.publish("comm_msg", {"comm_id": COMM, "data": answer}, message)
+
+    def _written(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the names of what was written for the caller, or a piece of it."""
+        if "name" in data:
+            return {"data": self._out.read(data["name"], data["offset"], data["size"])}
+        return {"files": self._out.listing()}
 
     def _changed_variables(self, options: dict[str, Any]) -> dict[str, Any]:
         """Return a snapshot; variables unchanged since the last one that the host has read are named only."""
@@ -204,6 +215,8 @@ class Kernel:
         # An input may be called `input` or `vars`; the policy lets code read such a name only if it is reserved.
         names = frozenset(data.get("protected", [])) | (values.keys() & policy_words.BUILTINS.keys())
         execution.reserved.update((name, values[name]) for name in names)
+        if isinstance(name := data.get("out"), str):
+            execution.reserved[name] = self._out.path
         execution.cells.namespace.update(execution.reserved)
         self._tighten_memory()
         return {"loaded": sorted(values)}

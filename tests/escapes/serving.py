@@ -100,6 +100,14 @@ class Host:
             "alive": session.alive,
         }
 
+    def collect(self, number: int) -> dict[str, tuple[int | None, str]]:
+        """Collect what the code wrote: by name the size, where it was taken, and how it begins."""
+        taken = self._sessions[number].collect()
+        return {
+            file.name: (None if file.content is None else file.size, (file.content or b"")[:500].decode("latin-1"))
+            for file in taken
+        }
+
     def run_on_loop(self, isolation: str, limits: dict[str, Any], code: list[str], timeout: float) -> dict[str, Any]:
         """Run cells in an `AsyncSession` beside a clock; the longest turn of the event loop, in processor time."""
         sandbox.exchange.GRACE_SECONDS = 0.7

@@ -22,6 +22,7 @@ from ...events import (
     Event,
     ExtractionAttempted,
     FilesHashed,
+    FilesWritten,
     HistoryAppended,
     ItemsAnswered,
     IterationStarted,
@@ -258,6 +259,7 @@ class RunState:
                 | ConversationCompacted()
                 | ReplayDiffered()
                 | FilesHashed()
+                | FilesWritten()
                 | TiersUsed()
                 | RunInterrupted()
                 | PlanSelected()
