@@ -184,12 +184,11 @@ def _operation(operation: Operation) -> dict[str, Any]:
     content = {} if operation.only_other_media else {"application/json": {"schema": _schema(operation.response)}}
     responses: dict[str, Any] = {str(operation.status): {"description": operation.about, "content": content}}
     if operation.other_media is not None:
-        streamed = {"schema": {"type": "string"}}
         status = (
             "200" if operation.only_other_media or operation.other_media == _EVENT_STREAM else str(operation.status)
         )
         responses.setdefault(status, {"description": operation.about, "content": {}})
-        responses[status]["content"][operation.other_media] = streamed
+        responses[status]["content"][operation.other_media] = {"schema": {}}
     refusals = {401, 421, *operation.refusals}
     if operation.body is not None:
         refusals |= {400, 408, 413, 415, 503}

@@ -170,8 +170,8 @@ class OpenSessions:
         for session_id in list(self._open):
             if len(self._open) <= self._most:
                 return
-            held = self._open[session_id]
-            if held.users:
+            held = self._open.get(session_id)
+            if held is None or held.users:
                 continue
             async with self._lock(session_id):
                 if held.users or self._open.get(session_id) is not held:

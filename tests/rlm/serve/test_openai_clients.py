@@ -172,27 +172,27 @@ def test_a_run_without_an_answer_is_an_error_that_nobody_repeats(tmp_path):
             assert len(plain.get("/v1/runs").json()["data"]) == 3
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"messages": []},
-        {"messages": [{"role": "assistant", "content": "hm"}]},
-        {"messages": [{"role": "user", "content": " "}]},
-        {"messages": [{"role": "tool", "content": "x"}]},
-        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]},
-        {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "f"}}]}]},
-        {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_data": "!"}}]}]},
-        {"messages": [{"role": "user", "content": "?"}], "n": 2},
-        {"messages": [{"role": "user", "content": "?"}], "tools": [{"type": "function"}]},
-        {"messages": [{"role": "user", "content": "?"}], "response_format": {"type": "json_schema"}},
-        {"messages": [{"role": "user", "content": "?"}], "rlm": {"inputs": {"__import__": 1}}},
-    ],
-)
-def test_what_has_no_meaning_here_is_refused(task_server, body):
+MEANINGLESS: list[dict[str, Any]] = [
+    {"messages": []},
+    {"messages": [{"role": "assistant", "content": "hm"}]},
+    {"messages": [{"role": "user", "content": " "}]},
+    {"messages": [{"role": "tool", "content": "x"}]},
+    {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]},
+    {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "f"}}]}]},
+    {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_data": "!"}}]}]},
+    {"messages": [{"role": "user", "content": "?"}], "n": 2},
+    {"messages": [{"role": "user", "content": "?"}], "tools": [{"type": "function"}]},
+    {"messages": [{"role": "user", "content": "?"}], "response_format": {"type": "json_schema"}},
+    {"messages": [{"role": "user", "content": "?"}], "rlm": {"inputs": {"__import__": 1}}},
+]
+
+
+def test_what_has_no_meaning_here_is_refused(task_server):
     with task_server.client() as client:
-        answer = client.post("/v1/chat/completions", json={"model": "count", **body})
-        assert answer.status_code == 400, answer.text
-        assert answer.json()["error"]["message"]
+        for body in MEANINGLESS:
+            answer = client.post("/v1/chat/completions", json={"model": "count", **body})
+            assert answer.status_code == 400, (body, answer.text)
+            assert answer.json()["error"]["message"]
         assert client.get("/v1/sessions").json()["data"] == []
 
 
