@@ -9,12 +9,13 @@ QUIET := --quiet --disable-pip-version-check
 help:  ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-run: $(VENV)/.run  ## Run three tasks on a scripted model: one submits, one is extracted, one fails
+run: $(VENV)/.run  ## Run three tasks on a scripted model, one for each ending, and one on real weights (or RLM_MODEL)
 	@for task in submit extract fail; do \
 	    printf '\n$$ rlm run examples/%s.yaml\n' $$task; \
 	    $(BIN)/rlm run examples/$$task.yaml; code=$$?; echo "exit code $$code"; \
 	    case $$task:$$code in submit:0|extract:0|fail:1) ;; *) exit 1;; esac; \
 	done
+	@$(BIN)/python examples/first_run.py
 
 test: $(VENV)/.dev  ## Run the tests
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
@@ -68,7 +69,7 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: pyproject.toml | $(BIN)/python
-	@$(BIN)/python -m pip install $(QUIET) -e '.[data]'
+	@$(BIN)/python -m pip install $(QUIET) -e '.[data,viewer]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python

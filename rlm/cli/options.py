@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -47,7 +48,7 @@ _BUDGET: tuple[tuple[str, Any, str], ...] = (
 )
 _METAVARS = {"max_duration": "TIME", "max_cost_usd": "USD"}
 _MODELS = (
-    ("model", "main", "The model that writes the code, such as openai/gpt-5-mini."),
+    ("model", "main", "The model that writes the code: openai/gpt-5-mini, ./model.gguf, http://localhost:8000/v1."),
     ("sub_model", "sub", "The model that answers llm_query."),
     ("extraction_model", "extraction", "The model that extracts."),
 )
@@ -155,14 +156,26 @@ def cached(mode: Any) -> Iterator[None]:
 def overrides(options: Mapping[str, Any]) -> Overrides:
     """Return the options as the overrides that `rlm.tasks.load` takes."""
     from ..tasks import Overrides
+    from .servers import is_address, model_at
 
+    models = {role: _from_here(options[name]) for name, role, _ in (*_MODELS, _API_BASE) if options.get(name)}
+    if is_address(address := models.get("main", "")):
+        if "api_base" in models:
+            raise click.UsageError("--model is an address already: leave out --api-base, or name the model itself")
+        models |= {"main": model_at(address), "api_base": address}
     return Overrides(
         inputs=options.get("inputs") or {},
-        models={role: options[name] for name, role, _ in (*_MODELS, _API_BASE) if options.get(name)},
+        models=models,
         budget={name: options[name] for name, _, _ in _BUDGET if options.get(name) is not None},
         mode=options.get("mode"),
         agree=options.get("agree"),
     )
+
+
+def _from_here(model: str) -> str:
+    """Return the path of a file of weights from the working folder: in a task file it is from the file's."""
+    here = model.startswith(("./", "../", "~/")) or model.endswith(".gguf")
+    return str(Path(model).expanduser().absolute()) if here and not model.startswith("local/") else model
 
 
 def _api_base(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,11 @@ _LONG_ITEM = 1_500
 """A longer item has a question of its own."""
 
 _CHARS_PER_TOKEN, _PROMPT_TOKENS, _ANSWER_TOKENS = 3.5, 40, 8
+_ASKED = re.compile(
+    r"\b(?:what(?:'s| is| are)?|which|extract|give|find|name|classify|choose|say)\s+(?:(?:the|its)\s+)?([a-z]{3,20})\b",
+    re.IGNORECASE,
+)
+_NO_NAMES = "this that these those does did has have was were whether about for from most best"
 _HOPELESS = ("key", "billing", "model")
 
 Ask = Callable[[str, Any], Awaitable[Any]]
@@ -84,6 +90,9 @@ class Items:
 
     known: Mapping[int, Any] = field(default_factory=dict)
     """Answers that an earlier run has on record, by index."""
+
+    keyed: bool = False
+    """Whether a choice is asked for as a JSON object whose key is what is asked for: small models choose better so."""
 
     @property
     def digest(self) -> str:
@@ -160,14 +169,14 @@ class Items:
 
     async def _ask_pack(self, ask: Ask, pack: tuple[int, ...]) -> dict[int, Any]:
         if len(pack) == 1:
-            value = await ask(f"{self.question}\n\n{self.texts[pack[0]]}", self.type)
-            return {pack[0]: to_jsonable_python(value)}
+            key = key_of(self.question) if self.keyed and isinstance(self.type, list | tuple) else None
+            kind = self.type if key is None else _object({key: self._schema()})
+            value = to_jsonable_python(await ask(f"{self.question}\n\n{self.texts[pack[0]]}", kind))
+            return {pack[0]: value if key is None else value[key]}
         listed = "\n".join(f"[{number}] {self.texts[index]}" for number, index in enumerate(pack, 1))
         prompt = f"{self.question}\n\nAnswer for each of these {len(pack)} items, under its number.\n\n{listed}"
         numbers = [str(number) for number in range(1, len(pack) + 1)]
-        properties = {number: self._schema() for number in numbers}
-        schema = {"type": "object", "properties": properties, "required": numbers, "additionalProperties": False}
-        values = await ask(prompt, schema)
+        values = await ask(prompt, _object({number: self._schema() for number in numbers}))
         return {index: values[number] for number, index in zip(numbers, pack, strict=True)}
 
     def _schema(self) -> dict[str, Any] | None:
@@ -178,3 +187,13 @@ class Items:
             return {"enum": list(self.type)}
         schema = self.type if isinstance(self.type, dict) else TypeAdapter(self.type).json_schema()
         return None if "$defs" in schema or "$ref" in json.dumps(schema) else schema
+
+
+def key_of(question: str) -> str:
+    """Return what a question asks for, in a word: `topic`, for "What is the topic of this text?"; or `answer`."""
+    names = (found[1].lower() for found in _ASKED.finditer(question))
+    return next((name for name in names if name not in _NO_NAMES.split()), "answer")
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}

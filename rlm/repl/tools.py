@@ -225,7 +225,8 @@ class ReplTools:
         _check_question(question)
         emit, call, model = self.models.emit, current_call.get(), self.models.sub_model
         texts = [item if isinstance(item, str) else repr(item) for item in items]
-        asked = Items(texts, question, wanted, most=1 if profile_of(model).constrains else MAX_PACKED)
+        small = profile_of(model).constrains
+        asked = Items(texts, question, wanted, most=1 if small else MAX_PACKED, keyed=small)
         past = self.models.past
         asked = replace(asked, known=past.map_answers.get(asked.digest, {}) if past is not None else {})
         estimate = asked.estimate(await self.models.sub_prices())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rlm.budgets import FallbackTrigger, Ledger
 from rlm.models.client import ModelError
-from rlm.reading.items import PACK_CHARS, Items, MapTooLarge
+from rlm.reading.items import PACK_CHARS, Items, MapTooLarge, key_of
 
 KINDS = ["even", "odd"]
 
@@ -113,3 +113,41 @@ def test_a_map_that_would_take_more_than_is_left_is_refused_before():
         estimate.check(Ledger(FallbackTrigger(max_cost_usd=0.01)).remaining())
     with pytest.raises(MapTooLarge, match="tokens are needed"):
         estimate.check(Ledger(FallbackTrigger(max_tokens=100)).remaining())
+
+
+@pytest.mark.parametrize(
+    ("question", "key"),
+    [
+        ("What is the topic of this passage?", "topic"),
+        ("Which category does it have?", "category"),
+        ("Extract the sentiment from this review", "sentiment"),
+        ("What kind of question is it?", "kind"),
+        ("Is this a complaint?", "answer"),
+        ("What is this about?", "answer"),
+    ],
+)
+def test_what_a_question_asks_for_is_the_key_under_which_a_small_model_answers(question, key):
+    asked = []
+
+    async def ask(prompt, kind):
+        asked.append((prompt, kind))
+        return {key: "odd"}
+
+    items = Items(["one"], question, KINDS, most=1, keyed=True)
+    answers, errors = asyncio.run(items.ask(ask, lambda answers, errors: None, 1))
+    assert (answers, errors) == (["odd"], {})
+    assert asked[0][0] == f"{question}\n\none"
+    assert asked[0][1]["properties"] == {key: {"enum": KINDS}}
+    assert key_of(question) == key
+
+
+def test_items_of_other_types_and_other_models_are_asked_without_a_key():
+    kinds = []
+
+    async def ask(prompt, kind):
+        kinds.append(kind)
+        return 3 if kind is int else "odd"
+
+    asyncio.run(Items(["a"], "How many?", int, most=1, keyed=True).ask(ask, lambda answers, errors: None, 1))
+    asyncio.run(Items(["a"], "What is the topic?", KINDS, most=1).ask(ask, lambda answers, errors: None, 1))
+    assert kinds == [int, KINDS]
