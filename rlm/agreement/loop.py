@@ -161,6 +161,7 @@ class AgreementLoop:
             "scorer": without_rule(config.scorer),  # the answer of all is judged, not theirs
             "depth": config.depth + 1,
             "task": {"agree": {"run": number, "of": self.settings.runs}},
+            "vote": False,  # the runs vote
         }
         temperature = self.settings.temperature(number, script=self.script)
         if temperature is not None and config.main_call is not None:

@@ -63,6 +63,9 @@ class RunConfig:
     """Code that runs in the kernel before the first cell."""
 
     checks: tuple[str, ...] = ()
+    vote: bool = True
+    """Whether a model that runs here writes several scripts for one answer, where its profile says so."""
+
     verify: bool = False
     """Whether the model is asked for a second, different program that checks what it submitted."""
 

@@ -6,7 +6,7 @@ What is written into it is not decided here: see `profiles.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -29,23 +29,26 @@ class Turn:
 class Conversation:
     """The system prompt and the messages so far. Messages are only added, except by `compact`.
 
-    With `recent_only`, the task is followed by the last reply and what came of it.
+    With `rewrite`, there is one message only: the task, as that function writes it with the last observation.
     """
 
-    def __init__(self, system: str, task: str, max_chars: int = MAX_CHARS, *, recent_only: bool = False) -> None:
+    def __init__(
+        self, system: str, task: str, max_chars: int = MAX_CHARS, *, rewrite: Callable[[str], str] | None = None
+    ) -> None:
         self.system = system
         self._task = task
         self.turns: list[Turn] = [Turn("user", task)]
         self.edition = 0
         """How often it was compacted: while this stays the same, messages are only added."""
         self._max_chars = max_chars
-        self._recent_only = recent_only
+        self._rewrite = rewrite
 
     def add(self, reply: str, observation: str) -> None:
-        """Append the reply and what the model reads next, in place of earlier ones if only the last is shown."""
-        if self._recent_only and len(self.turns) > 1:
-            del self.turns[1:]
+        """Append the reply and what the model reads next, or write the task anew."""
+        if self._rewrite is not None:
+            self.turns = [Turn("user", self._rewrite(observation))]
             self.edition += 1
+            return
         self.turns += [Turn("assistant", reply.strip() or "(an empty reply)"), Turn("user", observation)]
 
     @property

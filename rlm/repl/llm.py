@@ -113,6 +113,9 @@ class RunModels:
     past: RecordedRun | None = None
     """A run that is replayed: its replies are not asked for."""
 
+    next_reply: str | None = None
+    """The next reply of the main model, where it need not be asked for it."""
+
     profile: StandardProfile = field(default_factory=StandardProfile)
     """How the main model is prompted."""
 
@@ -150,6 +153,9 @@ class RunModels:
 
     async def main(self, conversation: Conversation, iteration: int, settings: Mapping[str, Any]) -> Answer:
         """Ask for the main model's next reply. Raises `OutOfTime` when the run's time is over first."""
+        if self.next_reply is not None:
+            reply, self.next_reply = self.next_reply, None
+            return self.give(reply, iteration)
         if self.past is not None and iteration <= len(self.past.iterations):
             return self.give(self.past.iterations[iteration - 1].reply, iteration)
         edition, count = self._emitted

@@ -23,7 +23,7 @@ from ..models.client import Answer, ModelError
 from ..models.profile import profile_of
 from ..results import ExecutionResult, Failed, FailureCause, Submitted
 from ..signatures import Signature
-from . import event_data, verification
+from . import event_data, verification, voting
 from .config import RunConfig
 from .documents import DocumentTexts
 from .extraction import extract_outputs
@@ -143,6 +143,7 @@ class RunLoop:
             with contextlib.suppress(OutOfTime):  # then the trigger fires
                 await self.iterate()
             if self.tools.submitted is not None:
+                await voting.vote(self)
                 if self.config.verify:
                     await verification.verify(self.tools.submitted, self)
                 return Submitted(self.tools.submitted, len(self.history), self.ledger.usage().llm_calls)

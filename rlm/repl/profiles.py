@@ -22,7 +22,8 @@ from ..signatures import Signature
 from ..text import cut_middle
 from .conversation import Conversation
 from .hints import rules, suggestions
-from .hints.code_facts import names_called, tree_of, with_imports
+from .hints.code_facts import names_called, names_stored, tree_of, with_imports
+from .hints.repairs import repaired
 from .hints.rules import CellFacts
 from .prompts import (
     ALIASES,
@@ -38,7 +39,7 @@ from .prompts import (
     template,
 )
 from .reply import CUT_OFF, Reply, read_reply
-from .scripts import script_head, script_opening, text_shapes
+from .scripts import as_comments, script_head, script_opening, text_shapes
 
 if TYPE_CHECKING:
     from .config import RunConfig
@@ -54,14 +55,14 @@ _LAST_CALL = (
 _TRACEBACK_NOISE = re.compile(r"^Traceback \(most recent call last\):\n|^ *[\^~]+\n", re.MULTILINE)
 
 _REPLY_TOKENS = 240
-_CORRECTION_TEMPERATURE = 0.7
+_FURTHER_TEMPERATURE = 0.7
 
 # Backticks end the code wherever they come: such a model often closes its block on the last line itself.
 # The script is not over before it has set the last output.
 _SCRIPT_GRAMMAR = r"""start: {opening} CODE "```"
 CODE: /([^`]*\n)?[ ]*{output}[^`=\n]* = [^`]+/
 """
-_CORRECT = "Write the script again, corrected."
+_FAILED = "Another script for this failed:"
 
 
 class StandardProfile:
@@ -73,6 +74,9 @@ class StandardProfile:
 
     doubts_outputs = False
     """Whether outputs that are all empty (0, "", []), or constants in the code, are refused once."""
+
+    most_scripts = 1
+    """How many scripts are written for one answer, at most: the answer that most of them give is that of the run."""
 
     max_output_chars = 8_000
 
@@ -142,13 +146,15 @@ class StandardProfile:
 class ScriptProfile(StandardProfile):
     """Models that run here and are held to a grammar: they complete a script, whose comments show the data.
 
-    Each reply is the whole script, which begins as it was begun for the model, sets the outputs, and is submitted. One
-    that fails is corrected from what it failed on; the model reads its last script only.
+    Each reply is the whole script, which begins as it was begun for the model, sets the outputs, and is submitted. The
+    next one is written anew, at a higher temperature: a model so small repeats what it reads of its own. What the last
+    one failed on is a comment in it.
     """
 
     constrained = True
     doubts_outputs = True
-    max_output_chars = 800
+    max_output_chars = 400
+    most_scripts = 5
 
     def __init__(self) -> None:
         self._opening = ""
@@ -179,32 +185,38 @@ class ScriptProfile(StandardProfile):
         self._submit = f"SUBMIT({', '.join(f'{name}={name}' for name in names)})"
         self._outputs = names
         system = fill_system_prompt("system_script", config.system_prompt, self._submit, described)
-        script = f"{script_head(signature, inputs, shapes, notes, shown)}\n{self._opening}"
-        task = template("task_script").substitute(script=script)
-        return Conversation(system, task, recent_only=True)
+        head = script_head(signature, inputs, shapes, notes, shown)
+
+        def task(observation: str) -> str:
+            parts = filter(None, (head, as_comments(observation), self._opening))
+            return template("task_script").substitute(script="\n".join(parts))
+
+        return Conversation(system, task(""), rewrite=task)
 
     def reply_settings(self, history: Sequence[REPLHistoryEntry]) -> Mapping[str, Any]:
-        """Return the grammar of the next script; a higher temperature for one that is a correction."""
+        """Return the grammar of the next script; a higher temperature for one that is not the first."""
         settings = _script_format(self._opening, self._outputs[-1])
-        return {**settings, "temperature": _CORRECTION_TEMPERATURE} if history else settings
+        return {**settings, "temperature": _FURTHER_TEMPERATURE} if history else settings
 
     def read(self, answer: Answer) -> Reply:
         """Find the code in an answer. The grammar ends replies at their limit, which says nothing."""
         return read_reply(answer.text)
 
     def prepare_code(self, code: str, variables: Mapping[str, Variable]) -> str:
-        """Return the code with the imports that it lacks, and the call of SUBMIT at its end."""
-        code = with_imports(code, variables)
+        """Return the code repaired, with the imports that it lacks, and the call of SUBMIT at its end."""
+        code = with_imports(repaired(code, {*self._outputs, *names_stored(self._opening)}), variables)
         return code if tree_of(code) is None or "SUBMIT" in names_called(code) else f"{code.rstrip()}\n{self._submit}"
 
     def observe(self, cell: CellFacts, hints: Sequence[str], signature: Signature, budget: Remaining) -> str:
-        """Write what the script failed on."""
-        printed = cut_middle(_TRACEBACK_NOISE.sub("", cell.output).rstrip(), self.max_output_chars)
-        return "\n".join([f"That gave:\n{printed}", *hints, _CORRECT])
+        """Write what the script failed on; nothing of one that did not."""
+        if cell.success:
+            return ""
+        said = cut_middle(cell.error or _TRACEBACK_NOISE.sub("", cell.output).strip(), self.max_output_chars)
+        return "\n".join([f"{_FAILED} {said}", *hints])
 
     def observe_without_code(self, hints: Sequence[str], budget: Remaining) -> str:
         """Write what was wrong with a reply in which there was nothing to run."""
-        return "\n".join([*hints, _CORRECT])
+        return "\n".join(hints)
 
     def usable_variables(self, variables: Mapping[str, Variable], cells: Iterable[str]) -> Mapping[str, Variable]:
         """Leave out variables that were only ever set to constants: the model wrote their values down."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import dspy
 import pytest
 
 from rlm.budgets import FallbackTrigger, Ledger
+from rlm.events import fan_out
 from rlm.models.local.constraint_check import allows
 from rlm.models.local.constraints import from_response_format
 from rlm.models.profile import ModelProfile
@@ -46,12 +48,15 @@ class Held(dspy.LM):
 
 
 async def outcome(make, *replies, **options):
-    """The result of a run with a model that is constrained, its requests, and the events."""
-    made = make([], **options)
+    """The result of a run with a model that is constrained, its requests, and the events. One script is written."""
+    past, observe = options.pop("past", None), options.pop("observe", None)
+    made = make([], **{"vote": False, **options})
+    if observe is not None:
+        object.__setattr__(made.driver, "observe", fan_out(made.events.append, observe))
     made.main = model = Held(*replies)
     object.__setattr__(made.driver, "main_model", model)
     object.__setattr__(made.driver, "extraction_model", model)
-    return await made.run(doc=DOC), model.script.requests, made.events
+    return await made.driver.run({"doc": DOC}, past=past), model.script.requests, made.events
 
 
 def cell(code, output="", **facts):
@@ -116,14 +121,15 @@ async def test_an_answer_that_was_written_down_is_refused_once(make):
     assert len(requests) == 1
 
 
-async def test_a_model_reads_its_last_script_only_and_corrects_it_at_another_temperature(make):
+async def test_the_next_script_is_written_anew_at_another_temperature_under_what_the_last_one_failed_on(make):
     replies = [script("answer = missing_one"), script("answer = missing_two"), script("answer = len(lines)")]
     _, requests, _ = await outcome(make, *replies)
-    said = [one.text for one in requests[2].messages]
-    assert not any("missing_one" in text for text in said)
-    assert ["missing_two" in text for text in said] == [False, True, True]
+    (said,) = [one.text for one in requests[2].messages]
+    assert "missing_one" not in said
+    assert "# Another script for this failed: name 'missing_two' is not defined\n" in said
+    assert "answer = missing_two" not in said
+    assert said.endswith(f"{OPENING}```\n")
     assert [(one.config.temperature or 0) > 0.5 for one in requests] == [False, True, True]
-    assert requests[0].messages[0].text == requests[2].messages[0].text
 
 
 async def test_the_first_line_that_did_not_match_is_shown(make):
@@ -159,7 +165,7 @@ def begun(doc, **inputs):
 def test_lines_with_words_of_the_question_are_shown_however_they_are_spelled():
     doc = "\n".join(["12:00 gate opened by guard number five"] * 900 + ["12:01 Failed password for root"] * 3)
     shown = begun(doc, question="How often did a password fail?")
-    assert "#       3 x  12:01 Failed password for root" in shown.partition("words of the task")[2]
+    assert "#       3 x  12:01 Failed password for root" in shown.partition("Lines about the task")[2]
     assert shown.index("# Task: How often did a password fail?") > shown.index("Failed password for root")
 
 
@@ -168,6 +174,16 @@ def test_words_of_a_line_are_numbered_and_places_with_few_values_listed():
     shown = begun(doc)
     assert "[0] '01:01' [1] 'INFO' [2] 'disk1'" in shown
     assert "line.split()[1] is one of 'INFO', 'WARN'" in shown
+
+
+def test_a_field_with_many_values_is_described_with_its_number_and_what_each_ends_with():
+    rows = [f"12:00:{n % 60:02d} part{n % 40}: block {n} took {n * 7} ms" for n in range(300)]
+    shown = begun("\n".join(rows), question="What is the sum of all ms that a block took?")
+    assert "line.split()[0] has 60 values, such as '12:00:00', '12:00:01'" in shown
+    assert "line.split()[1] has 40 values, such as 'part0:', 'part1:'; each ends with ':': .rstrip(':')" in shown
+    assert "line.split()[3]" not in shown  # of the message
+    pattern = re.search(r'as a pattern: r"(.+)"', shown)[1]
+    assert [re.search(pattern, row).groups() for row in rows[:2]] == [("0", "0"), ("1", "7")]
 
 
 @pytest.mark.parametrize(
