@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from rlm.agreement.settings import AgreementSettings
 from rlm.budgets import FallbackTrigger
 from rlm.events import Event, RunEnded, RunStarted
 from rlm.models.scripted import scripted_lm
+from rlm.plans import Plan, PlanSettings, Thresholds
+from rlm.plans.runner import PlanLoop
 from rlm.repl.config import RunConfig
 from rlm.results import Failed, Submitted
 from rlm.runner import make_run
@@ -182,3 +185,15 @@ def test_a_local_model_answers_the_first_round_as_one_batch(tmp_path: Path) -> N
     assert {spec.model: spec.options for spec in made} == {
         "local/a": {"parallel": 3}, "local/b": {"parallel": 1}, "openai/a": {},
     }  # fmt: skip
+
+
+async def test_each_run_of_a_task_with_plans_tries_plans_of_its_own(pool: sandbox.Pool, tmp_path: Path) -> None:
+    runs = Runs(pool, [TWO, ONE, ONE])
+    settings = PlanSettings((Plan("count"),), count=1, thresholds=Thresholds(), logs=tmp_path / "plans")
+    make = partial(PlanLoop, settings=settings)
+    result = await AgreementLoop(runs.config, {"doc": "banana"}, AgreementSettings(3), make=make).run()
+    assert (result.outputs.answer, result.trust) == (3, "verified: 2 of 3")
+    assert result.plan is not None
+    parents = {event.run_id: event.parent for event in runs.events if isinstance(event, RunStarted)}
+    assert sum(parent == result.run_id for parent in parents.values()) == 3
+    assert parents[result.plan["run_id"]] == result.agreement["run_id"]

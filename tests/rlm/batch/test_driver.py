@@ -413,3 +413,20 @@ def test_a_line_of_an_extracted_answer_says_how_far_to_trust_it(tmp_path: Path) 
     (line,) = lines(folder)
     assert (line["confidence"], line["field_confidence"]) == (0.4, {"twice": 0.4})
     assert line["notes"] == "fitted on another model"
+
+
+def test_a_line_says_how_far_to_trust_a_submitted_answer(tmp_path: Path) -> None:
+    def answer(item: Item) -> Outcome:
+        trust = {"trust": "probability 0.70", "field_confidence": {"twice": 0.7}, "notes": "fitted on another model"}
+        made = answered(item)
+        return replace(made, result={**(made.result or {}), "confidence": 0.7, **trust})
+
+    folder = write_folder(tmp_path, 1)
+    drive(folder, InlineExecutor(answer))
+    (line,) = lines(folder)
+    assert (line["ending"], line["trust"], line["notes"]) == (
+        "Submitted",
+        "probability 0.70",
+        "fitted on another model",
+    )
+    assert line["field_confidence"] == {"twice": 0.7}

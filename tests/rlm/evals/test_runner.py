@@ -52,6 +52,13 @@ def test_samples_are_run_scored_and_on_record(tmp_path: Path) -> None:
     assert '"signature": "doc: str -> answer: int"' in task["text"]  # `rlm resume` and `replay` read it
 
 
+def test_samples_may_be_answered_by_several_runs(tmp_path: Path) -> None:
+    agreeing = EvalSettings.read(settings(tmp_path, agree=3))
+    (entry,) = run(Evaluation((str(suite(tmp_path, 1)),), agreeing, count=None))
+    assert (entry.ending, entry.score, entry.usage["model_calls"]) == ("Submitted", 1.0, 2)
+    assert entry.fields["answer"]["compared"] == 1.0  # what a calibrator learns from
+
+
 def test_no_more_than_so_many_are_run_at_once(tmp_path: Path) -> None:
     running: set[str] = set()
     most = []

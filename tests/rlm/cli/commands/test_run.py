@@ -78,6 +78,10 @@ def outputs(n: int = 3) -> Any:
     return Signature.of("doc: str -> n: int").check_outputs({"n": n})
 
 
+def agreement(agree: int) -> dict[str, Any]:
+    return {"agree": agree, "answers": 3, "of": 3, "votes": {"/n": agree}, "runs": []}
+
+
 # The plumbing ------------------------------------------------------------------------------------------------------
 
 
@@ -87,8 +91,12 @@ def outputs(n: int = 3) -> Any:
         (Submitted(outputs(), 2, 0), 0, 0, "Submitted"),
         (Extracted(outputs(), 0.8, MaxIterations(3, 3)), 0, 1, "Extracted, unverified (formula 0.80)"),
         (Failed("no answer"), 1, 1, "Failed"),
+        (Submitted(outputs(), 2, 0, agreement=agreement(2)), 0, 0, "Submitted, verified: 2 of 3"),
+        (Submitted(outputs(), 2, 0, agreement=agreement(1)), 0, 1, "Submitted, disputed: 1 of 3"),
+        (Submitted(outputs(), 2, 0, probability=0.4), 0, 1, "Submitted, probability 0.40"),
+        (Extracted(outputs(), 0.9, MaxIterations(3, 3), probability=0.9), 0, 0, "Extracted, probability 0.90"),
     ],
-    ids=["submitted", "extracted", "failed"],
+    ids=["submitted", "extracted", "failed", "verified", "disputed", "improbable", "probable"],
 )
 def test_each_ending_has_its_exit_code(run: Any, ending: Any, code: int, strict_code: int, title: str) -> None:
     ended, out, err = run(ending)
