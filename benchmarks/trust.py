@@ -21,6 +21,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -122,23 +123,36 @@ async def _ask_once(given: argparse.Namespace, model: Any, question: Question, n
     about |= {"expected": question.answer, "model": Path(given.model).stem}
 
     def judge(outputs: Any) -> dict[str, float]:
-        return {"answer": float(same_answer(question.answer, outputs["answer"]))}
+        return {"answer": float(same_answer(question.answer, _bare(outputs["answer"])))}
 
     record = record_of(result, about, judge, time.monotonic() - began)
     write(given.out, record)
     return record["outputs"]
 
 
+def _bare(answer: Any) -> Any:
+    """Return an answer without the colons that follow names in a log: `kernel:` names what `kernel` names."""
+    if isinstance(answer, dict):
+        return {_bare(name): value for name, value in answer.items()}
+    return [_bare(one) for one in answer] if isinstance(answer, list) else _without_colon(answer)
+
+
+def _without_colon(value: Any) -> Any:
+    return value.strip().removesuffix(":") if isinstance(value, str) else value
+
+
 def _order(asked: Sequence[Question], made: dict[str, dict[int, Any]]) -> Iterator[tuple[Question, int]]:
     """Yield questions with the number of a run that is missing: first what agreement of three needs, then of five.
 
-    Questions about one log, and runs of one question, follow each other, so that their prompts share a beginning.
+    Questions about one log follow each other, so that their prompts share a beginning.
     """
     for runs in (3, RUNS):
         for start in range(0, len(asked), BLOCK):
-            for question in sorted(asked[start : start + BLOCK], key=lambda one: one.log):
-                for number in range(runs):
-                    if number not in made[question.id] and not is_decided(made[question.id], runs):
+            block = asked[start : start + BLOCK]
+            for log, number in product(sorted({one.log for one in block}), range(runs)):
+                for question in block:
+                    done = made[question.id]
+                    if question.log == log and number not in done and not is_decided(done, runs):
                         yield question, number
 
 
@@ -226,7 +240,7 @@ def report(given: argparse.Namespace) -> None:
 def _cells(answers: Sequence[Asked], scores: Sequence[float]) -> list[str]:
     correct = [one.correct for one in answers]
     curve = risk_coverage(scores, correct)
-    above = [right for value, right in zip(scores, correct, strict=True) if value > 0.9]
+    above = sum(value > 0.9 and not right for value, right in zip(scores, correct, strict=True))
     ranked = auroc(scores, correct)
     count = len(correct)
     return [
@@ -236,7 +250,7 @@ def _cells(answers: Sequence[Asked], scores: Sequence[float]) -> list[str]:
         f"{ece(scores, correct):.3f}",
         f"{risk_at(curve, 0.8):.0%}",
         f"{risk_at(curve, 0.5):.0%}",
-        f"{above.count(False)} of {len(above)}",
+        f"{above} of {correct.count(False)}",
         f"{sum(one.tokens for one in answers) / count:,.0f}",
         f"{sum(one.seconds for one in answers) / count:.1f}",
     ]
