@@ -141,7 +141,7 @@ class Connection:
         from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
 
         request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
-        return await self._send(request, CallToolResult, f"{tool}()")
+        return await self._send(request, CallToolResult, f"{clean(tool)}()")
 
     async def read(self, uri: str) -> Any:
         """Read a resource and return its `ReadResourceResult`."""

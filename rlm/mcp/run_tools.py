@@ -13,7 +13,7 @@ import sandbox
 from ..repl.config import RunConfig
 from ..repl.host_calls import call_site
 from ..repl.tools import RESERVED
-from ..text import count
+from ..text import clean, count
 from .errors import McpToolError, NotApproved
 from .listing import McpTool
 from .servers import McpServers
@@ -126,10 +126,13 @@ class _Calls:
         answer = await self._servers.approvals.ask(*asked)
         if answer.approved:
             return
-        why = f" ({answer.note})" if answer.note else ""
+        said = {"nobody": "nobody can be asked here", "timeout": answer.note or "nobody answered"}
+        why = said.get(answer.answered_by, f"the {answer.answered_by} rejected it")
+        if answer.note and answer.answered_by not in said:
+            why += f": {answer.note}"
         raise NotApproved(
-            f"{tool.name}() may change something, and was not approved by {answer.answered_by}{why}. Do not call it "
-            f"again; `allow: [{tool.tool}]` in the task file would allow it."
+            f"{tool.name}() may change something and is not approved: {why}. Do not call it again; "
+            f"`allow: [{clean(tool.tool)}]` in the task file would allow it."
         )
 
 

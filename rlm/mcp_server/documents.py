@@ -19,7 +19,7 @@ from ..text import count
 from ..units import size_text
 
 MAX_FILES = 10_000
-MAX_BYTES = 500_000_000
+MAX_BYTES = 200_000_000
 _MAX_DEPTH = 40
 _MAX_LEFT_OUT = 1_000
 _LEFT_OUT = frozenset({"__pycache__", "node_modules", "site-packages"})

@@ -1,4 +1,4 @@
-"""The routes of the server: the page, its files, and its data. Only notes on runs can be written."""
+"""The routes of the server: the page, its files, and its data. Only notes and answers to approvals can be written."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import queries, run_search
+from .approvals import ApprovalRefused, RunApprovals
 from .bundle import SCRIPT, STATIC, STYLE, script, style
 from .evaluations import Evaluations
 from .run_cache import RunCache
@@ -41,6 +42,7 @@ def application(
     from ..traces.notes import Note, NoteRefused, Notes
 
     cache, evaluations, notes = RunCache(home), Evaluations(home, log), Notes(home)
+    approvals = RunApprovals(home)
     run_list = RunList(cache, evaluations, notes)
     index = (STATIC / "index.html").read_bytes()
     files = {"icon.svg": (STATIC / "icon.svg").read_bytes(), SCRIPT: script().encode(), STYLE: style().encode()}
@@ -62,12 +64,29 @@ def application(
         return _json({**queries.summary(run), **about, "writable": request.scope[WRITABLE]})
 
     async def write_note(request: Request) -> Response:
+        return await written(request, store_note)
+
+    async def write_approval(request: Request) -> Response:
+        return await written(request, store_approval)
+
+    async def written(request: Request, store: Callable[[Request, bytes], Response]) -> Response:
         body = b""
         async for chunk in request.stream():
             body += chunk
             if len(body) > _MAX_BODY:
-                return _problem(413, "The note is too long.")
-        return await run_in_threadpool(_with_errors(lambda _: store_note(request, body)), request)
+                return _problem(413, "The text is too long.")
+        return await run_in_threadpool(_with_errors(lambda _: store(request, body)), request)
+
+    def store_approval(request: Request, body: bytes) -> Response:
+        from ..mcp.approvals import ApprovalAlreadyAnswered
+
+        try:
+            return _json(approvals.answer(_run(cache, request).id, request.path_params["approval"], body))
+        except (ApprovalRefused, ApprovalAlreadyAnswered) as error:
+            return _problem(400, str(error))
+
+    def waiting(request: Request) -> Response:
+        return _json({"approvals": approvals.waiting(_run(cache, request).id)})
 
     def store_note(request: Request, body: bytes) -> Response:
         run = _run(cache, request)
@@ -121,6 +140,7 @@ def application(
         ("/api/runs/{id}/blobs/{digest}", blob),
         ("/api/compare/{first}/{second}", compare),
         ("/api/runs/{id}/search", search),
+        ("/api/runs/{id}/approvals", waiting),
         ("/api/eval", evaluation),
         ("/api/evals", evaluation_list),
         ("/api/evals/{name}", evaluation),
@@ -130,6 +150,7 @@ def application(
             Route("/", page, methods=["GET"]),
             Route("/static/{name}", static, methods=["GET"]),
             Route("/api/runs/{id}/note", write_note, methods=["PUT"]),
+            Route("/api/runs/{id}/approvals/{approval}", write_approval, methods=["PUT"]),
             *(Route(path, _with_errors(handler), methods=["GET"]) for path, handler in routes),
         ],
         exception_handlers={404: lambda request, error: _problem(404, "There is no such page.")},

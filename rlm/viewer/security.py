@@ -100,7 +100,10 @@ class Guard:
 
     def _refusal(self, scope: Scope, headers: dict[str, list[str]], trusted: bool) -> tuple[int, str] | None:
         if scope["method"] not in ("GET", "HEAD") and not (trusted and scope["method"] == "PUT"):
-            return 405, "Only GET and HEAD; notes can be written at the address that was printed, which has a token."
+            return (
+                405,
+                "Only GET and HEAD; notes and approvals are written at the address that was printed, with a token.",
+            )
         hosts = headers.get("host", [])
         if len(hosts) != 1 or not self._allows(host_name(hosts[0])):
             return 421, "This server does not answer to this name."

@@ -173,7 +173,7 @@ def test_another_process_answers_what_is_on_file(things: Path, approved: bool) -
 def test_nobody_answers_in_time(things: Path) -> None:
     with servers("honest", str(things), approval_timeout=0.1) as mcp:
         result = run_cells(mcp, ["t_create('one')", "SUBMIT(answer='')"])
-    assert "not approved by timeout (no answer in 0.1 s)" in result.history[0].output
+    assert "is not approved: no answer in 0.1 s" in result.history[0].output
     assert made(things) == []
 
 

@@ -176,7 +176,8 @@ def test_notes_can_be_written_with_the_token_only(place: str, home: Path) -> Non
     body = json.dumps({"text": " The rent is wrong. ", "labels": ["wrong", "to  look at", "wrong"]}).encode()
     target = f"/api/runs/{RUN}/note"
     assert put(place, target, body)[0] == 405
-    assert put(place, f"/{token[:-1]}x{target}", body)[0] == 405
+    other = token[:-1] + ("x" if token[-1] != "x" else "y")
+    assert put(place, f"/{other}{target}", body)[0] == 405
     assert put(place, f"/{token}{target}", body, Origin="http://evil.example")[0] == 403
     assert put(place, f"/{token}{target}", body, Host="evil.example")[0] == 421
     assert put(place, f"/{token}/api/runs", body)[0] == 405

@@ -45,6 +45,16 @@ export class ServerSource {
     return this.#read(await fetch(`api/runs/${encodeURIComponent(id)}/note`, { method: "PUT", headers, body }));
   }
 
+  approvals(id) {
+    return this.#get(`runs/${encodeURIComponent(id)}/approvals`);
+  }
+
+  async answerApproval(id, approval, answer) {
+    const headers = { "content-type": "application/json" };
+    const address = `api/runs/${encodeURIComponent(id)}/approvals/${encodeURIComponent(approval)}`;
+    return this.#read(await fetch(address, { method: "PUT", headers, body: JSON.stringify(answer) }));
+  }
+
   search(id, text) {
     return this.#get(`runs/${encodeURIComponent(id)}/search?q=${encodeURIComponent(text)}`);
   }

@@ -27,6 +27,7 @@ export class RunModel {
     this.plans = [];
     this.waits = [];
     this.lost = [];
+    this.approvals = new Set();
     this.trigger = null;
     this.interrupted = false;
     this.update(summary);
@@ -160,6 +161,12 @@ export class RunModel {
         break;
       case "replay_differs":
         if (here) here.differs = sequence;
+        break;
+      case "approval_requested":
+        this.approvals.add(String(data.approval_id));
+        break;
+      case "approval_answered":
+        this.approvals.delete(String(data.approval_id));
         break;
       case "compacted":
         if (here) here.compacted = true;

@@ -1,6 +1,7 @@
 // One run: answer, budgets, timeline and steps, updated while the run continues.
 
 import { copyButton, linkButton } from "../components/copy_button.js";
+import { ApprovalCard } from "../components/approval_card.js";
 import { NoteCard } from "../components/note_card.js";
 import { answerCard } from "../components/answer_card.js";
 import { h } from "../lib/dom.js";
@@ -51,12 +52,14 @@ export class RunPage {
     this.steps = new Steps({ source: this.source, model: this.model, go: this.go });
     const { note, writable } = summary;
     this.note = new NoteCard({ source: this.source, id: this.id, note, writable, changed: () => this.note && this.#head() });
-    this.element.replaceChildren(this.top, this.note.element, this.cards, this.timeline.element, this.tabs, this.below);
+    this.approvals = new ApprovalCard({ source: this.source, id: this.id, writable });
+    this.element.replaceChildren(this.top, this.note.element, this.approvals.element, this.cards, this.timeline.element, this.tabs, this.below);
     this.#head();
     this.#tabs();
     const texts = this.turn(query); // the timeline is drawn while they are loaded
     this.timeline.set(this.model, (id) => this.inner.get(id));
     await texts;
+    this.#approvals();
     this.#loadInner().catch(() => {});
     if (this.model.live && !this.source.embedded) this.timer = setTimeout(() => this.#poll(), EVERY);
   }
@@ -123,6 +126,7 @@ export class RunPage {
         this.model.update({ ...summary, run });
         this.model.add(events);
         if (this.closed) return;
+        this.#approvals();
         const more = this.steps.refresh();
         this.#head();
         this.timeline.set(this.model, (id) => this.inner.get(id));
@@ -136,6 +140,11 @@ export class RunPage {
       this.element.classList.add("stale"); // the server does not answer: the page stays as it is, and tries again
     }
     if (!this.closed) this.timer = setTimeout(() => this.#poll(), document.hidden ? EVERY * 5 : EVERY);
+  }
+
+  #approvals() {
+    const open = this.model.live ? this.model.approvals : new Set();
+    this.approvals.refresh(open).catch(() => {});
   }
 
   #head() {
