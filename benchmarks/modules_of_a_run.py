@@ -23,7 +23,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 TASK = ROOT / "examples" / "extract.yaml"
-NO_FUNCTIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "__getattr__")
+NO_FUNCTIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+IMPORT = ("<module>", "__getattr__")
 
 
 def count(task: Path, trace: str) -> dict[str, int]:
@@ -62,9 +63,9 @@ def profile(task: Path, report: Path) -> None:
     modules: dict[str, int] = {}
     for code in codes.copy():
         path = Path(code.co_filename)
-        if path.is_relative_to(ROOT / "rlm") and code.co_name != "<module>":
+        if path.is_relative_to(ROOT / "rlm") and code.co_qualname not in IMPORT:
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-            is_function = bool(code.co_flags & inspect.CO_OPTIMIZED) and code.co_qualname not in NO_FUNCTIONS
+            is_function = bool(code.co_flags & inspect.CO_OPTIMIZED) and code.co_name not in NO_FUNCTIONS
             modules[name] = modules.get(name, 0) + is_function
     report.write_text(json.dumps(modules))
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..events import FailedThreshold
     from .candidates import compare, similarity
-    from .escalation import FallbackConfig, PlanEscalationDetector
+    from .escalation import PlanEscalationDetector
     from .json_log import JsonLog, JsonLogError
     from .logs import PlanLogs
     from .plan import Candidate, CandidateSet, Plan, Scores, Weights
-    from .settings import Judge, Operator, PlanSettings, Thresholds
+    from .settings import FallbackConfig, Judge, Operator, PlanSettings, Thresholds
 
 __all__ = [
     "Candidate",
@@ -44,7 +44,7 @@ _MODULES = {
     "Candidate": ".plan",
     "CandidateSet": ".plan",
     "FailedThreshold": "..events",
-    "FallbackConfig": ".escalation",
+    "FallbackConfig": ".settings",
     "JsonLog": ".json_log",
     "JsonLogError": ".json_log",
     "Judge": ".settings",

@@ -10,60 +10,19 @@ import json
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from .json_log import JsonEntry, JsonLog, JsonLogError
 from .plan import new_id, now
-
-Strategy = Literal["log_and_alert_operator", "attempt_regeneration"]
-ALERT: Strategy = "log_and_alert_operator"
-REGENERATE: Strategy = "attempt_regeneration"
-STRATEGIES: Mapping[str, Strategy] = {
-    ALERT: ALERT,
-    REGENERATE: REGENERATE,
-    "attempt_regeneration_simple": REGENERATE,
-    "regenerate_with_adjusted_weights": REGENERATE,
-}
-"""The strategies by their names in configurations."""
+from .settings import ALERT, FallbackConfig
 
 REVIEW = "operator_review_required"
 NEW_PLANS = "Fallback triggered: new plans are made, with weights adjusted to the rejections."
 
 _PLAN_LISTS = ("candidates", "candidate_plans", "plans", "candidate_plan_ids", "plan_ids")
 """Names under which an entry may list its plans: objects with a `plan_id`, or ids."""
-
-
-@dataclass(frozen=True, slots=True)
-class FallbackConfig:
-    """What to do if all plans are rejected."""
-
-    enabled: bool = True
-    strategy: Strategy = ALERT
-    rounds: int = 1
-    """How often new plans are made before an operator is asked."""
-
-    @classmethod
-    def of(cls, config: FallbackConfig | Mapping[str, Any] | None) -> FallbackConfig:
-        """Return the configuration in a mapping: `fallback_enabled` and `default_fallback_strategy`, or `enabled` and
-        `strategy`; each has a default. Raises `ValueError`."""
-        if isinstance(config, FallbackConfig):
-            return config
-        values = dict(config or {})
-        enabled = _pop_first(values, ("fallback_enabled", "enabled"), True)
-        name = _pop_first(values, ("default_fallback_strategy", "strategy"), ALERT)
-        rounds = _pop_first(values, ("rounds",), 1)
-        if values:
-            raise ValueError(f"the fallback has no setting {', '.join(map(repr, values))}")
-        if not isinstance(enabled, bool):
-            raise ValueError(f"fallback_enabled must be true or false, not {enabled!r}")
-        if not isinstance(name, str) or name not in STRATEGIES:
-            raise ValueError(f"there is no fallback strategy {name!r}; known are {', '.join(STRATEGIES)}")
-        if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 0:
-            raise ValueError(f"rounds must be an integer, 0 or more, not {rounds!r}")
-        return cls(enabled, STRATEGIES[name], rounds)
 
 
 class PlanEscalationDetector:
@@ -208,12 +167,6 @@ def _is_uuid(text: str) -> bool:
 
 def _join(before: str | None, more: str) -> str:
     return f"{before} {more}" if before else more
-
-
-def _pop_first(values: dict[str, Any], names: tuple[str, ...], default: Any) -> Any:
-    """Remove all of these names from the values; return the value of the first."""
-    removed = [values.pop(name) for name in names if name in values]
-    return removed[0] if removed else default
 
 
 def _entries_of(entries: list[JsonEntry], loop_id: str, comparison_set_id: str | None) -> list[JsonEntry]:

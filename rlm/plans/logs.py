@@ -11,10 +11,11 @@ from typing import Any
 from ..budgets import FallbackTrigger
 from ..files import home
 from ..redaction import Redactor
-from .escalation import FallbackConfig, PlanEscalationDetector, check_entry
+from .escalation import PlanEscalationDetector, check_entry
 from .json_log import JsonEntry, JsonLog, JsonLogError
 from .operator import OperatorAnswers
 from .plan import Candidate, CandidateSet, Rejection, new_id, now
+from .settings import FallbackConfig
 
 
 class PlanLogs:

@@ -22,13 +22,13 @@ from ..results import ExecutionResult, Failed, FailureCause, Submitted, from_dic
 from ..signatures import InvalidOutputs
 from . import resume
 from .context import LoopContext
-from .escalation import ALERT, NEW_PLANS, REGENERATE, REVIEW
+from .escalation import NEW_PLANS, REVIEW
 from .json_log import JsonEntry, JsonLogError
 from .operator import OperatorAnswer, notify
 from .plan import CandidateSet, Plan, Rejection, best
 from .planner import Adjustment, Planner
 from .proposals import NoPlans
-from .settings import PlanSettings
+from .settings import ALERT, REGENERATE, PlanSettings
 from .trial import Accepted, BudgetShares, Trial
 
 

@@ -12,11 +12,20 @@ from annotated_types import Ge, MinLen
 from pydantic import Strict
 
 from ..units import Duration
-from .escalation import FallbackConfig
 from .plan import Plan, Weights
 
 DEFAULT_COUNT = 3
 DefaultAnswer = Literal["approve", "reject"]
+Strategy = Literal["log_and_alert_operator", "attempt_regeneration"]
+ALERT: Strategy = "log_and_alert_operator"
+REGENERATE: Strategy = "attempt_regeneration"
+STRATEGIES: Mapping[str, Strategy] = {
+    ALERT: ALERT,
+    REGENERATE: REGENERATE,
+    "attempt_regeneration_simple": REGENERATE,
+    "regenerate_with_adjusted_weights": REGENERATE,
+}
+"""The strategies by their names in configurations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,36 @@ class Thresholds:
     """Called with the outputs. It accepts with None or True, and rejects with False, a reason or an exception."""
 
     judge: Judge | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackConfig:
+    """What to do if all plans are rejected."""
+
+    enabled: bool = True
+    strategy: Strategy = ALERT
+    rounds: int = 1
+    """How often new plans are made before an operator is asked."""
+
+    @classmethod
+    def of(cls, config: FallbackConfig | Mapping[str, Any] | None) -> FallbackConfig:
+        """Return the configuration in a mapping: `fallback_enabled` and `default_fallback_strategy`, or `enabled` and
+        `strategy`; each has a default. Raises `ValueError`."""
+        if isinstance(config, FallbackConfig):
+            return config
+        values = dict(config or {})
+        enabled = _pop_first(values, ("fallback_enabled", "enabled"), True)
+        name = _pop_first(values, ("default_fallback_strategy", "strategy"), ALERT)
+        rounds = _pop_first(values, ("rounds",), 1)
+        if values:
+            raise ValueError(f"the fallback has no setting {', '.join(map(repr, values))}")
+        if not isinstance(enabled, bool):
+            raise ValueError(f"fallback_enabled must be true or false, not {enabled!r}")
+        if not isinstance(name, str) or name not in STRATEGIES:
+            raise ValueError(f"there is no fallback strategy {name!r}; known are {', '.join(STRATEGIES)}")
+        if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 0:
+            raise ValueError(f"rounds must be an integer, 0 or more, not {rounds!r}")
+        return cls(enabled, STRATEGIES[name], rounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +171,9 @@ class PlanSettings:
         for use, name in named.items():
             if name is not None and name not in known:
                 raise ValueError(f"{use} of the plans: there is no model {name!r}; known are {', '.join(known)}")
+
+
+def _pop_first(values: dict[str, Any], names: tuple[str, ...], default: Any) -> Any:
+    """Remove all of these names from the values; return the value of the first."""
+    removed = [values.pop(name) for name in names if name in values]
+    return removed[0] if removed else default

@@ -12,8 +12,7 @@ import contextlib
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import events
 from ..budgets import FallbackReason, Ledger
@@ -21,7 +20,7 @@ from ..history import REPLHistory, REPLHistoryEntry
 from ..models.cache import run_scope
 from ..models.client import Answer, ModelError
 from ..models.profile import profile_of
-from ..results import ExecutionResult, Failed, FailureCause, Submitted
+from ..results import ExecutionResult, Failed, Submitted
 from ..signatures import Signature
 from . import event_data, verification, voting
 from .config import RunConfig
@@ -38,10 +37,12 @@ from .output_files import missing_files, take_files
 from .profiles import profile_for
 from .provenance import ModelAnswers
 from .replay import RecordedRun
-from .result import complete, failure, judge
+from .result import complete, failure, interrupted, judge
 from .session import ReplSession, helper_source, output_of
 from .tools import REPEATABLE, RESERVED, DepthExceeded, ReplTools
-from .verification import FirstAnswer
+
+if TYPE_CHECKING:
+    from .verification import FirstAnswer
 
 
 def new_run_id() -> str:
@@ -131,12 +132,7 @@ class RunLoop:
 
     def partial_result(self) -> Failed:
         """Return what there is of an answer now: the history so far, and outputs that were refused."""
-        reason = f"the run has not ended; iterations so far: {len(self.history)}"
-        result = complete(Failed(reason, cause=FailureCause("interrupted")), self)
-        if self.running is None:
-            return result
-        entry = REPLHistoryEntry(*self.running, "[interrupted]", False, tuple(self.calls.timed), printed_chars=0)
-        return replace(result, history=(*result.history, entry))
+        return interrupted(self)
 
     async def _iterate_until_done(self) -> ExecutionResult[Any]:
         while (reason := self.exhausted()) is None:

@@ -6,7 +6,7 @@ import ast
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..history import REPLHistoryEntry
 from ..json_values import pointer
@@ -19,7 +19,9 @@ from ..results import Evidence, Extracted, Failed, Submitted
 from ..signatures import Signature
 from ..signatures.cited import quotes_in
 from .replay import RecordedCall
-from .verification import FirstAnswer, evidence_of_second
+
+if TYPE_CHECKING:
+    from .verification import FirstAnswer
 
 
 def _value_alone(value: Any) -> Any:
@@ -108,6 +110,8 @@ def with_evidence(
         )
         outputs = {name: _value_alone(value) if name in signature.cited else value for name, value in outputs.items()}
         if first is not None:
+            from .verification import evidence_of_second
+
             second = None if first.second is None else signature.outputs_to_json(first.second)
             whole = RunEvidence(cells, inputs, answers.calls, tools)
             more += evidence_of_second(first, outputs, second, whole, signature)

@@ -13,6 +13,7 @@ from sandbox import SandboxError
 
 from ..calibration.calibrator import Calibrator
 from ..extraction.evidence.find import find_evidence
+from ..history import REPLHistoryEntry
 from ..models.client import ModelError
 from ..results import Evidence, ExecutionResult, Extracted, Failed, FailureCause, Submitted
 from . import trust
@@ -35,6 +36,16 @@ def failure(error: Exception) -> Failed:
         case SandboxError():
             return Failed(f"the sandbox could not go on: {error}", cause=FailureCause("sandbox", kind))
     return Failed(f"the run broke off: {kind}: {error}", cause=FailureCause("fault", kind))
+
+
+def interrupted(run: RunLoop) -> Failed:
+    """Return what there is of an answer now: the history so far, and outputs that were refused."""
+    reason = f"the run has not ended; iterations so far: {len(run.history)}"
+    result = complete(Failed(reason, cause=FailureCause("interrupted")), run)
+    if run.running is None:
+        return result
+    entry = REPLHistoryEntry(*run.running, "[interrupted]", False, tuple(run.calls.timed), printed_chars=0)
+    return replace(result, history=(*result.history, entry))
 
 
 def complete(result: Ending, run: RunLoop) -> Ending:

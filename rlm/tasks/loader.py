@@ -21,7 +21,6 @@ from . import references
 from .errors import TaskError, TaskProblem
 from .inputs import InputReader, expand_home, standard_input
 from .models import ROLES, Models, choose, local_problems, read_adapter
-from .plans import TaskPlans, plan_problems, read_plans
 from .schema import BudgetFile, TaskFile
 from .task import Task
 from .validation import CheckProblem, read_check, read_confidence, validate_script, validate_task
@@ -29,6 +28,7 @@ from .yaml_document import Document, read
 
 if TYPE_CHECKING:
     from ..mcp.servers import McpServers
+    from .plans import TaskPlans
 
 # `doc:str` is an input: no module has a class named like a built-in type.
 _REFERENCE = re.compile(r"[\w.-]+:(?!(?:str|int|float|bool|list|dict|bytes)$)[\w.]+")
@@ -303,6 +303,8 @@ class _Loader:
     def _plans(self, file: TaskFile, signature: Signature | None) -> TaskPlans | None:
         if file.plans is None:
             return None
+        from .plans import plan_problems, read_plans
+
         tools = [reference.partition(":")[2] for reference in file.tools]
         self.problems += plan_problems(file.plans, signature, tools, self.document, self.folder)
         plans = read_plans(file.plans, self.folder)

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..plans.escalation import FallbackConfig
 from ..plans.plan import Plan
-from ..plans.settings import DEFAULT_COUNT, PlanSettings, Thresholds
+from ..plans.settings import DEFAULT_COUNT, FallbackConfig, PlanSettings, Thresholds
 from ..signatures import Signature
 from . import references
 from .errors import TaskProblem, suggestion

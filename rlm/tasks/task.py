@@ -18,11 +18,11 @@ from ..signatures import Signature
 from . import references
 from .errors import TaskProblem
 from .models import ROLES, AdapterSpec, Models, ModelSpec
-from .plans import TaskPlans
 
 if TYPE_CHECKING:
     from ..extraction.confidence import Scorer
     from ..mcp.servers import McpServers
+    from .plans import TaskPlans
 
 
 @dataclass(frozen=True)
