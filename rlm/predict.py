@@ -41,6 +41,8 @@ from .repl.tools import RESERVED
 from .results import ExecutionResult, Failed
 from .run import Loop, Run
 from .signatures import Signature
+from .signatures.checks import CheckProblem, read_check
+from .text import count
 from .traces.writer import default_observer
 
 if TYPE_CHECKING:
@@ -236,12 +238,17 @@ class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
             "mode": _mode(mode, map),
             "map": None if map is None else map.for_signature(self.signature),
         }
+        _check_expressions(self._options["checks"], self.signature)
         self._adapter = adapter
         self._servers = None if mcp is None else _servers(mcp, approve)
         self._agreement = AgreementSettings.of(agree, reconcile=reconcile)
         self._plans = None if plans is None else _plan_settings(plans)
         self._observe = observe
         self._record = record
+
+    def __repr__(self) -> str:
+        sides = (", ".join(field.name for field in side) for side in (self.signature.inputs, self.signature.outputs))
+        return f"<rlm.Predict {self.signature.name}: {' -> '.join(sides)}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Predict:
         # Optimizers copy programs: only the predictor is theirs to change. Models, tools and kernels are shared.
@@ -309,7 +316,7 @@ class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
         names = [field.name for field in self.signature.inputs]
         if len(values) > len(names):
             listed = ", ".join(names) or "none"
-            raise TypeError(f"{len(values)} values for {len(names)} inputs; the inputs are {listed}")
+            raise TypeError(f"{count(len(values), 'value')} for {count(len(names), 'input')}; the inputs are {listed}")
         by_place = dict(zip(names, values, strict=False))
         if twice := by_place.keys() & inputs.keys():
             raise TypeError(f"{min(twice)!r} is given twice, by its place and by its name")
@@ -457,7 +464,19 @@ async def _reply(
     return await next_reply(lm, conversation, adapter=adapter, system=system, **options)
 
 
+def _check_expressions(checks: Sequence[str], signature: Signature) -> None:
+    """Raise `ValueError` for a check that no outputs could pass: the model would be told of the caller's mistake."""
+    outputs, inputs = ([field.name for field in fields] for fields in (signature.outputs, signature.inputs))
+    for text in checks:
+        try:
+            read_check(text, outputs, inputs)
+        except CheckProblem as error:
+            raise ValueError(f"check {text!r}: {error}") from None
+
+
 def _trigger(trigger: FallbackTrigger | None, **short: int | None) -> FallbackTrigger:
+    if not isinstance(trigger, FallbackTrigger | None):
+        raise TypeError(f"trigger is a rlm.FallbackTrigger(...), not {trigger!r}")
     limits = {name: value for name, value in short.items() if value is not None}
     if trigger is not None and limits:
         raise ValueError(f"give {' and '.join(limits)} in the trigger: FallbackTrigger({next(iter(limits))}=...)")

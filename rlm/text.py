@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
+from collections.abc import Iterable
 
 # What could move a cursor, ring, recolor or reverse the text of a terminal, or is no character at all.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
@@ -65,3 +67,18 @@ def fence(text: str) -> str:
 
 def _left_out(number: int, separator: str) -> str:
     return f"{separator}[... {number:,} characters left out ...]{separator}"
+
+
+def near_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is close to a misspelt one, if there is one."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean ...?` if a known name is close, and `; known are ...` otherwise."""
+    names = list(known)
+    near = near_name(name, names)
+    if near is not None:
+        return f"; did you mean {near}?"
+    return f"; known are {', '.join(names)}" if names else ""

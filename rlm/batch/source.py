@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ..tasks import TaskError, TaskProblem
-from ..tasks.errors import suggestion
 from ..tasks.schema import SOURCES
 from ..tasks.yaml_document import read
+from ..text import suggestion
 from . import fingerprint
 from .item import Item
 from .rows import JSONL, CsvCells, Row, number_rows, read_objects, read_rows

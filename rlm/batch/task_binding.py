@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..tasks import Overrides, Recorded, Task, TaskError, TaskProblem, load
-from ..tasks.errors import suggestion
+from ..text import suggestion
 
 if TYPE_CHECKING:
     from ..signatures import InvalidInputs, Signature

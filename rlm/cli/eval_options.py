@@ -58,7 +58,7 @@ class SuitesType(click.ParamType):  # type: ignore[type-arg]
             return value
         from ..evals.config import is_suite_file
         from ..evals.suites import ALL_SUITES, SUITES
-        from ..tasks.errors import suggestion
+        from ..text import suggestion
 
         parts = [part.strip() for part in str(value).split(",")]
         names = tuple(dict.fromkeys(name for part in parts for name in (SUITES if part == "all" else [part])))

@@ -73,7 +73,7 @@ class CommandGroup(click.Group):
                 raise
             if args[0].endswith((".yaml", ".yml")):
                 raise click.UsageError(f"To run a task file: `rlm run {args[0]}`.", ctx) from None
-            from ..tasks.errors import suggestion
+            from ..text import suggestion
 
             near = suggestion(args[0], self.list_commands(ctx))
             raise click.UsageError(f"No such command {args[0]!r}{near}", ctx) from None

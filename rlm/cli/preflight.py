@@ -45,7 +45,7 @@ def require(task: Task) -> None:
 
 def model_warnings(task: Task) -> list[str]:
     """Return what is probably wrong with the names of models, which keys are missing, and what cannot be run here."""
-    from ..tasks.errors import near_name
+    from ..text import near_name
 
     warnings: list[str] = []
     roles: dict[tuple[str, str | None], str] = {}

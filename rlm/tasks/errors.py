@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -29,18 +28,3 @@ class TaskError(RlmError, ValueError):
         unique = dict.fromkeys(problems)
         self.problems = tuple(sorted(unique, key=lambda problem: problem.order))
         super().__init__("\n".join(map(str, self.problems)))
-
-
-def near_name(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is close to a misspelt one, if there is one."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return close[0] if close else None
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean ...?` if a known name is close, and `; known are ...` otherwise."""
-    names = list(known)
-    near = near_name(name, names)
-    if near is not None:
-        return f"; did you mean {near}?"
-    return f"; known are {', '.join(names)}" if names else ""

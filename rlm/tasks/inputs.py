@@ -17,8 +17,9 @@ import sandbox
 
 from ..mounts import File, Folder, holds_files
 from ..signatures import Field, InvalidInputs, Signature
+from ..text import near_name, suggestion
 from ..units import size_text
-from .errors import TaskProblem, near_name, suggestion
+from .errors import TaskProblem
 from .schema import SOURCES, FileInput, FolderInput, GlobInput, InputEntry, JsonInput, McpInput, StdinInput, ValueInput
 from .yaml_document import Document
 

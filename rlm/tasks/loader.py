@@ -17,13 +17,14 @@ from ..mounts import holds_files
 from ..mounts.output import OutputFile
 from ..reading import Mode
 from ..signatures import Signature, SignatureError
+from ..signatures.checks import CheckProblem, read_check
 from . import references
 from .errors import TaskError, TaskProblem
 from .inputs import InputReader, expand_home, standard_input
 from .models import ROLES, Models, choose, local_problems, read_adapter
 from .schema import BudgetFile, TaskFile
 from .task import Task
-from .validation import CheckProblem, read_check, read_confidence, validate_script, validate_task
+from .validation import read_confidence, validate_script, validate_task
 from .yaml_document import Document, read
 
 if TYPE_CHECKING:

@@ -10,11 +10,13 @@ from pathlib import Path
 from ..plans.plan import Plan
 from ..plans.settings import DEFAULT_COUNT, FallbackConfig, PlanSettings, Thresholds
 from ..signatures import Signature
+from ..signatures.checks import CheckProblem, read_check
+from ..text import suggestion
 from . import references
-from .errors import TaskProblem, suggestion
+from .errors import TaskProblem
 from .models import ROLES, ModelSpec, spec_of
 from .schema import PlanFile, PlansFile
-from .validation import CheckProblem, dotted, read_check
+from .validation import dotted
 from .yaml_document import Document
 from .yaml_document import Path as Place
 

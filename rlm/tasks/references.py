@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .errors import TaskError, TaskProblem, near_name
+from ..text import near_name
+from .errors import TaskError, TaskProblem
 
 
 class ImportProblem(Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import OrderedDict
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,9 +49,12 @@ class RunCache:
             cached = self._runs.get(run_id)
         if cached is not None and cached.file.path.exists():
             try:
-                return self._add(cached.reload())
+                run = replace(cached.reload(), resumed_by=cached.resumed_by)
             except (UnknownRun, sqlite3.Error):
                 pass  # it was pruned: search all databases
+            else:
+                if run.ending != "unfinished":  # otherwise another run may have continued it by now
+                    return self._add(run)
         return self._add(self.runs().run(run_id))
 
     def _add(self, run: RunRecord) -> RunRecord:

@@ -47,7 +47,7 @@ OPTIONAL = ("llama_cpp", "mlx", "opentelemetry", "ray", "torch", "transformers",
 
 PROBLEM = Problem("/a", "a string", "1 (an integer)")
 ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
-    "AttemptsFailed": (("rate", "busy", 2.5, None), {}),
+    "AttemptsFailed": (("rate", "busy", 2.5, 1.0, None), {}),
     "BudgetExceeded": ((MaxIterations(3, 3),), {}),
     "CheckProblem": (("bad", 4), {}),
     "DuplicateNames": ((1, 2, "a"), {}),

@@ -268,6 +268,29 @@ def test_a_tool_of_dspy_is_the_function_that_it_wraps(pool):
     assert "- look(name: str) -> int: Look it up." in lm._engine_spec.requests[0].system
 
 
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [
+        ("m > 3", "check 'm > 3': 'm' is not an output; known are n"),
+        ("n >", "check 'n >': not a Python expression: invalid syntax"),
+        ("n = 3", "check 'n = 3': `=` assigns a value; `==` compares"),
+        ("doc > 3", "check 'doc > 3': 'doc' is an input; checks see the outputs only"),
+    ],
+)
+def test_a_check_that_no_outputs_could_pass_is_refused_at_once(check, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        rlm.Predict("doc -> n: int", checks=["n >= 0", check])
+
+
+def test_what_is_not_a_trigger_is_refused_at_once():
+    with pytest.raises(TypeError, match=re.escape("trigger is a rlm.FallbackTrigger(...), not 5")):
+        rlm.Predict("doc -> n: int", trigger=5)
+
+
+def test_it_is_shown_by_its_signature():
+    assert repr(rlm.Predict("doc, size: int -> n: int")) == "<rlm.Predict Task: doc, size -> n>"
+
+
 def test_one_check_can_be_given_as_it_is(pool):
     with dspy.context(lm=scripted_lm(["```python\nSUBMIT(n=12)\n```"])):
         assert rlm.Predict("doc -> n: int", checks="n > 10", pool=pool)(doc="x").n == 12

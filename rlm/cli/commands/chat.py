@@ -226,7 +226,7 @@ class _Prompt:
             "/help": self._help,
         }
         if name not in commands:
-            from ...tasks.errors import suggestion
+            from ...text import suggestion
 
             self._say(f"There is no {name}{suggestion(name, list(commands))}; /help lists the commands.")
             return

@@ -216,7 +216,7 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         [
             "4:11: checks[0]: not a Python expression: invalid syntax",
             "4:27: checks[1]: not a Python expression: '(' was never closed",
-            "4:45: checks[2]: not a Python expression: invalid syntax",
+            "4:45: checks[2]: `=` assigns a value; `==` compares",
             "4:52: checks[3]: not a Python expression: invalid syntax",
         ],
     ),

@@ -23,6 +23,7 @@ from rlm.viewer.bundle import STATIC, STYLES
 from rlm.viewer.run_cache import RunCache
 from rlm.viewer.security import host_name, is_loopback
 from rlm.viewer.server import has_display, make_server
+from tests.support.events import make_event
 from tests.support.viewer_runs import ended, iteration, started, tell
 from tests.support.viewer_server import serve
 
@@ -61,6 +62,19 @@ def get(place: str, path: str) -> Any:
     status, _, body = ask(place, path)
     assert status == 200, body
     return json.loads(body)
+
+
+def test_a_run_that_was_resumed_since_names_the_run_that_went_on(tmp_path: Path) -> None:
+    first, second, now = "a1" * 6, "b2" * 6, time.time()
+    start = started(first, now, doc="text")
+    goes_on = make_event("run_started", second, {**start.data, "resumed_from": first}, now)
+    tell(tmp_path, [start, *iteration(first, 1, now, code="x = 1", output="")])
+    cache = RunCache(tmp_path)
+    assert cache.run(first).ending == "unfinished"
+    tell(tmp_path, [goes_on, ended(second, now, {})])
+    for _ in range(2):  # the second time it is in the cache
+        run = cache.run(first)
+        assert (run.ending, run.resumed_by) == ("resumed", second)
 
 
 def test_every_answer_carries_the_policy(place: str) -> None:

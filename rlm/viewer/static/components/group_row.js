@@ -59,7 +59,7 @@ export function groupRow(group, { open, address, most }) {
       "span",
       { class: "cell cost" },
       dollars(group.cost),
-      h("span", { class: "cost-bar" }, h("span", { style: { width: percent(share) } })),
+      share ? h("span", { class: "cost-bar" }, h("span", { style: { width: percent(share) } })) : null,
     ),
     h("span", { class: "cell duration" }, seconds(group.duration)),
   );

@@ -67,18 +67,19 @@ export async function iterationDetail(source, model, number, { variables, span, 
   const spent = usedByIteration(model, iteration);
   const asking = main.reduce((sum, ask) => sum + (ask.seconds ?? 0), 0);
   const wait = iteration === model.iterations.at(-1) ? model.waitAt(Date.now() / 1000) : null;
+  const stopped = ["unfinished", "resumed"].includes(model.run.ending) ? "the trace ends here" : "the run ended here";
   const state = !iteration.cell
     ? iteration.history === null
       ? model.live
         ? wait
           ? `waiting for ${wait.model} until ${time(wait.started + wait.seconds)}: ${wait.reason}`
           : "waiting for the model"
-        : "the trace ends here"
+        : stopped
       : "no code in the reply"
     : !iteration.cell.ended
       ? model.live
         ? "running"
-        : "the trace ends here"
+        : stopped
       : iteration.cell.ok
         ? null
         : iteration.cell.limit

@@ -83,7 +83,7 @@ export class EvaluationPage extends TablePage {
       place: id ? `#/eval/${encodeURIComponent(id)}` : "#/eval",
       rowClass: "sample-row",
       label: "Samples",
-      hint: "Search, or score<1, length:64k, ending:failed, cost>0.01…",
+      hint: "Search, or score<1, length:64k…",
       chips: "Which",
     });
     this.about = h("div", { class: "card suite-about" });

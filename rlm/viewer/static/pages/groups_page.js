@@ -41,7 +41,7 @@ export class GroupsPage extends TablePage {
       place,
       rowClass: "group-row",
       label: title,
-      hint: by === "plans" ? "Search" : "Search runs, or cost>0.01, duration>1m, ending:failed…",
+      hint: by === "plans" ? "Search" : "Search runs, or ending:failed…",
       chips: "Groups",
     });
     this.title = title;

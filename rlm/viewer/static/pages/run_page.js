@@ -164,6 +164,8 @@ export class RunPage {
         h("a", { href: `#/?q=${encodeURIComponent(`session:${session}`)}` }, `question ${count(task.question)} of session `, h("code", {}, line(session, 20))),
       run.resumed_from &&
         h("a", { href: `#/run/${run.resumed_from}` }, "resumed from ", h("code", {}, line(run.resumed_from, 20))),
+      run.resumed_by &&
+        h("a", { href: `#/run/${run.resumed_by}` }, "resumed as ", h("code", {}, line(run.resumed_by, 20))),
       run.parent && h("a", { href: `#/run/${run.parent}` }, "child of ", h("code", {}, line(run.parent, 20))),
       this.model.interrupted && "interrupted",
     ].filter(Boolean);

@@ -37,7 +37,7 @@ export class RunsPage extends TablePage {
       place: "#/",
       rowClass: "run-row",
       label: "Runs",
-      hint: "Search, or cost>0.01, duration>1m, ending:failed…",
+      hint: "Search, or ending:failed, cost>0.01…",
       chips: "Ending",
     });
     this.chosen = common.chosen;
