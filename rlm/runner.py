@@ -15,6 +15,7 @@ from .models.profile import ModelProfile
 from .models.scripted import load_script, scripted_lm
 from .mounts.output import save_all
 from .repl.config import RunConfig
+from .repl.learned import Learned
 from .repl.loop import RunLoop
 from .repl.replay import RecordedRun
 from .results import ExecutionResult, Failed
@@ -126,6 +127,7 @@ def _config_without_servers(task: Task, observe: Observer, make: Make, answered:
         mode=task.mode,
         map=task.map,
         guidance=task.guidance,
+        learned=task.learned or Learned(),
     )
 
 

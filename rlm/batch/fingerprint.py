@@ -46,6 +46,7 @@ def template_digest(template: TaskTemplate) -> str:
             "policy": [task.policy, task.isolation],
             "code": [_file_digest(path) for path in _code_files(template)],
             "calibrator": _calibrator_digest(template, document),
+            **_learned(template),
         }
     )
 
@@ -90,6 +91,12 @@ def _model(spec: ModelSpec) -> list[Any]:
 def _relevant(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a model that its answers depend on."""
     return {name: value for name, value in options.items() if name not in _RETRY_OPTIONS}
+
+
+def _learned(template: TaskTemplate) -> dict[str, Any]:
+    """Return what was learned for the task; nothing for tasks without, whose keys stay the same."""
+    learned = template.task.learned
+    return {} if learned is None else {"learned": learned.to_dict()}
 
 
 def _calibrator_digest(template: TaskTemplate, document: Mapping[str, Any]) -> str | None:

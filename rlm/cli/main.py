@@ -36,7 +36,7 @@ _COMMANDS = (
         "view",
         "escalations",
     ),
-    *("eval", "check", "init", "models", "schema", "doctor", "completion"),
+    *("eval", "optimize", "check", "init", "models", "schema", "doctor", "completion"),
 )
 _OURS = ("rlm", "sandbox")
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)

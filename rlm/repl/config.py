@@ -18,6 +18,7 @@ from ..results import ExecutionResult
 from ..signatures import Signature
 from .caller_tools import Tools, refuse_tools
 from .kernels import KernelSource, OwnKernels
+from .learned import Learned
 from .tools import RESERVED
 
 if TYPE_CHECKING:
@@ -99,6 +100,9 @@ class RunConfig:
     guidance: str | None = None
     """How to go about the task, in words, where that was decided before the run: see `rlm.plans`."""
 
+    learned: Learned = field(default_factory=Learned)
+    """Instructions and examples that an optimizer has found for the task."""
+
     sealed: Mapping[str, sandbox.Text] = field(default_factory=dict)
     """Large inputs that are in sealed memory already, by name. Runs of one configuration share them."""
 
@@ -127,6 +131,7 @@ class RunConfig:
             mode="repl",
             map=None,
             guidance=None,
+            learned=Learned(),
             sealed={},
             task=None,
         )

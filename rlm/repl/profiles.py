@@ -104,7 +104,7 @@ class StandardProfile:
             approach=quote_guidance(config.guidance),
             begin=_begin(inputs, config.kernels.shown) if before is None else _BEGIN,
         )
-        return Conversation(system, task)
+        return Conversation(config.learned.before(system, [field.name for field in signature.outputs]), task)
 
     def reply_settings(self, history: Sequence[REPLHistoryEntry]) -> Mapping[str, Any]:
         """Return the settings of the next model call, beside the model's own."""
@@ -191,7 +191,7 @@ class ScriptProfile(StandardProfile):
             parts = filter(None, (head, as_comments(observation), self._opening))
             return template("task_script").substitute(script="\n".join(parts))
 
-        return Conversation(system, task(""), rewrite=task)
+        return Conversation(config.learned.before(system, names), task(""), rewrite=task)
 
     def reply_settings(self, history: Sequence[REPLHistoryEntry]) -> Mapping[str, Any]:
         """Return the grammar of the next script; a higher temperature for one that is not the first."""

@@ -29,6 +29,7 @@ from .yaml_document import Document, read
 
 if TYPE_CHECKING:
     from ..mcp.servers import McpServers
+    from ..repl.learned import Learned
     from .plans import TaskPlans
 
 # `doc:str` is an input: no module has a class named like a built-in type.
@@ -139,6 +140,7 @@ class _Loader:
             self._script(adapter.model.scripted, ("adapter", "model", "scripted"))
         scorer, problems = read_confidence(file.confidence, self.document, self.folder)
         self.problems += problems
+        learned = self._learned(file.learned)
         if signature is None or models is None or trigger is None:
             return None
         self._map(file, signature)
@@ -162,6 +164,7 @@ class _Loader:
             plans=plans,
             agreement=self._agreement(file),
             verify=file.verify,
+            learned=learned,
             save=self._save(file, signature),
             overwrite=file.overwrite,
             warnings=tuple(self.warnings),
@@ -175,6 +178,17 @@ class _Loader:
                 **({} if self.overrides.agree is None else {"agree": self.overrides.agree}),
             },
         )
+
+    def _learned(self, name: str | None) -> Learned | None:
+        if name is None:
+            return None
+        from ..repl.learned import LearnedFileError, read_learned
+
+        try:
+            return read_learned(self.folder / name)
+        except LearnedFileError as error:
+            self.problems.append(self.document.problem(f"learned: {error}", self.document.value_place(("learned",))))
+        return None
 
     def _signature(self, file: TaskFile) -> Signature | None:
         path, text = ("signature",), file.signature

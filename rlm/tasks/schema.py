@@ -506,6 +506,11 @@ class TaskFile(Section):
         examples=["doc: str -> answer: int", "tasks:Summarize"],
     )
     instructions: str | None = Field(None, description="The instructions for the model.")
+    learned: str | None = Field(
+        None,
+        description="A file that `rlm optimize` wrote: better instructions, and examples. Relative to the task file.",
+        examples=["task.learned.json"],
+    )
     inputs: dict[str, InputEntry] = Field(
         default_factory=dict,
         description="A value for each input, or its source: file, glob, folder, stdin, json, or a resource of an MCP "

@@ -22,6 +22,7 @@ from .models import ROLES, AdapterSpec, Models, ModelSpec
 if TYPE_CHECKING:
     from ..extraction.confidence import Scorer
     from ..mcp.servers import McpServers
+    from ..repl.learned import Learned
     from .plans import TaskPlans
 
 
@@ -69,6 +70,9 @@ class Task:
 
     guidance: str | None = None
     """The approach of a plan, for a task that carries out one plan alone."""
+
+    learned: Learned | None = None
+    """What `rlm optimize` has found for it."""
 
     path: Path | None = None
     source: dict[str, Any] | None = None
