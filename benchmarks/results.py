@@ -118,14 +118,16 @@ def _median(results: Results, contender: str, column: str) -> float:
 
 def verdicts(results: Results) -> list[Verdict]:
     """The targets of the project, held against this run."""
-    out_of_process = ("ipykernel", "deno", "dspy-local", "monty")
+    python_elsewhere = ("ipykernel", "deno", "dspy-local")
     return [
         _faster(results, "start", "ipykernel", 30, "start from the pool at least 30x faster than ipykernel"),
         _faster(results, "start", "deno", 100, "start from the pool at least 100x faster than DSPy's Deno sandbox"),
         _faster(results, "cell", "ipykernel", 2, "small cell at most half of ipykernel's"),
         _faster(results, "cell", "deno", 1, "small cell below the Deno sandbox's"),
-        _below_all(results, "call", out_of_process, "host call below every out-of-process peer's"),
-        _faster(results, "text100", "dspy-local", 20, "100 MB in, as a str, 20x faster than DSPy LocalInterpreter"),
+        _at_most(results, "call", 50, "host call in at most 50 µs", " µs", 1e6),
+        _below_all(results, "call", python_elsewhere, "host call below that of every peer that runs CPython elsewhere"),
+        _faster(results, "call", "monty", 1 / 3, "host call at most three times pydantic-monty's"),
+        _at_most(results, "text100", 90, "100 MB in, as a str, in at most 90 ms", " ms", 1e3),
         _faster(
             results, "text100", "dspy-local", 20, "100 MB in, as a view, 20x faster than DSPy LocalInterpreter", "lazy"
         ),

@@ -117,8 +117,11 @@ def measure_text(kind: type[Contender], megabytes: int) -> Samples:
     return {f"text{megabytes}": samples}
 
 
-def measure_loop(kind: type[Contender], count: int, slices: int = 4) -> Samples:
-    """CPU-bound code as a ratio to plain CPython: slices of the loop by turns here and there, the best of each."""
+def measure_loop(kind: type[Contender], count: int, slices: int = 16) -> Samples:
+    """CPU-bound code as a ratio to plain CPython: slices of the loop by turns here and there, the best of each.
+
+    They are short, so that other work on the machine leaves some of each alone.
+    """
     session = kind()
     session.start()
     session.run(LOOP)
