@@ -16,6 +16,16 @@ def pss(pid: int) -> int:
     raise ValueError(f"/proc/{pid}/smaps_rollup has no Pss line")
 
 
+def processor_seconds(pids: Iterable[int]) -> float:
+    """The processor time that the threads of these processes have used."""
+    used = 0
+    for pid in pids:
+        for thread in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError):  # it has just ended
+                used += int(thread.read_text().split()[0])
+    return used / 1e9
+
+
 def with_descendants(roots: Iterable[int]) -> set[int]:
     """The processes themselves, their children, and so on."""
     found: set[int] = set()

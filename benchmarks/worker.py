@@ -7,7 +7,9 @@ started with `-P` and reaches `peers` through the end of `sys.path`: nothing her
 from __future__ import annotations
 
 import gc
+import itertools
 import os
+import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -76,14 +78,13 @@ def measure_cell(kind: type[Contender], count: int) -> Samples:
 
 
 def measure_call(kind: type[Contender], count: int, repeats: int = 3) -> Samples:
-    """One call to a host function, from a cell that makes `count` of them."""
+    """From one call of a host function to the next, in a cell that makes `count` of them: the median of a cell."""
     if kind.call is None:
         return {}
-    made = 0
+    moments: list[float] = []
 
     def ask(prompt: str) -> str:
-        nonlocal made
-        made += 1
+        moments.append(time.perf_counter())
         return "ok"
 
     session = kind()
@@ -92,11 +93,10 @@ def measure_call(kind: type[Contender], count: int, repeats: int = 3) -> Samples
     kind.settle()
     samples = []
     for _ in range(repeats):
-        made = 0
-        before = time.perf_counter()
+        moments.clear()
         session.run(f"for _ in range({count}):\n    {kind.call}")
-        samples.append((time.perf_counter() - before) / count)
-        expect(str(made), str(count))
+        expect(str(len(moments)), str(count))
+        samples.append(statistics.median(after - before for before, after in itertools.pairwise(moments)))
     session.close()
     return {"call": samples}
 
@@ -106,32 +106,35 @@ def measure_text(kind: type[Contender], megabytes: int) -> Samples:
     line = '2031-05-04 12:00:01 worker-17 accepted order 58213 from "north" for 12 units at 3.50\n'
     size = megabytes * 1_000_000
     text = (line * (size // len(line) + 1))[:size]
-    session = kind()
-    session.before_load()
-    kind.settle()
-    before = time.perf_counter()
-    printed = session.load("doc", text, "print(len(doc))")
-    samples = [time.perf_counter() - before]
-    session.close()
-    expect(printed, str(size))
+    samples = []
+    for _ in range(3 if megabytes >= 100 else 1):
+        session = kind()
+        session.before_load()
+        kind.settle()
+        before = time.perf_counter()
+        printed = session.load("doc", text, "print(len(doc))")
+        samples.append(time.perf_counter() - before)
+        session.close()
+        expect(printed, str(size))
     return {f"text{megabytes}": samples}
 
 
-def measure_loop(kind: type[Contender], count: int, slices: int = 16) -> Samples:
-    """CPU-bound code as a ratio to plain CPython: slices of the loop by turns here and there, the best of each.
+def measure_loop(kind: type[Contender], count: int, slices: int = 8) -> Samples:
+    """CPU-bound code as a ratio to plain CPython, in processor time of all processes that take part.
 
-    They are short, so that other work on the machine leaves some of each alone.
+    Slices of the loop run by turns here and there; the best of each counts.
     """
     session = kind()
     session.start()
     session.run(LOOP)
     kind.settle()
+    pids = {os.getpid()} | processes.with_descendants(session.pids())
     plain, theirs = [], []
     for _ in range(slices):
         plain.append(_plain_loop(count // slices))
-        before = time.perf_counter()
+        before = processes.processor_seconds(pids)
         session.run(f"total = work({count // slices // kind.loop_share})")
-        theirs.append((time.perf_counter() - before) * kind.loop_share)
+        theirs.append((processes.processor_seconds(pids) - before) * kind.loop_share)
     session.close()
     return {"loop": [min(theirs) / min(plain)]}
 
@@ -139,9 +142,9 @@ def measure_loop(kind: type[Contender], count: int, slices: int = 16) -> Samples
 def _plain_loop(count: int) -> float:
     namespace: dict[str, Any] = {}
     exec(LOOP, namespace)
-    before = time.perf_counter()
+    before = time.process_time()
     namespace["work"](count)
-    return time.perf_counter() - before
+    return time.process_time() - before
 
 
 def calibrate(seconds: float) -> int:
