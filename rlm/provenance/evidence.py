@@ -6,17 +6,19 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from ..json_values import Path, pointer
 from ..results import Evidence, Step
 from .dataflow import analyze
 from .graph import DATA, Part, reach
-from .origins import ORDER, Call, Origin, cells_of, origin_of_variable, origins
+from .origins import ORDER, Call, Origin, cells_of, leaves, origin_of_variable, origins
 from .program import Cell, Program
 from .quotes import Texts
 
 _MAX_PIECES = 20  # of one field
+_MAX_LEAVES = 200  # of one field
 _MAX_QUOTE = 200
 _MAX_CUTS = 3
 _MAX_ARGUMENTS = 100
@@ -53,35 +55,42 @@ class RunEvidence:
         return self._evidence(found, outputs)
 
     def of_extracted(self, outputs: Mapping[str, Any], places: Sequence[Evidence]) -> tuple[Evidence, ...]:
-        """Return the evidence for extracted outputs: the origin of the variable that has each, then all places.
+        """Return the evidence for extracted outputs: the origin of the variable that has each value, then all places.
 
         `places` are the variables and the printed lines in which the values were found.
         """
         variables = {piece.path: piece.variable for piece in places if piece.kind == "variable" and piece.variable}
         printed = {piece.path: piece.iteration for piece in places if piece.kind == "history" and piece.iteration}
         reading = readers(self._program)
-        found: list[Origin] = []
-        for name, value in outputs.items():
-            path: Path = (name,)
-            known = [(place, variable) for place, variable in variables.items() if _is_in(place, pointer(path))]
-            shown = [iteration for place, iteration in printed.items() if _is_in(place, pointer(path))]
-            if value is None:
-                found.append(Origin(path, "none", note="nothing was found for it"))
-            elif known:
-                judged = [
-                    origin_of_variable(
-                        variable, path, _at(value, place, path), self._program, self._inputs, texts=self._texts
-                    )
-                    for place, variable in known[:_MAX_PIECES]
-                ]
-                found.append(min(judged, key=lambda one: ORDER.index(one.kind)))
-            elif shown:
-                readable = [iteration for iteration in shown if iteration in reading]
-                note = f"printed by cell {readable[-1]}, which reads {reading[readable[-1]]}" if readable else None
-                found.append(Origin(path, "typed", note=note))
-            else:
-                found.append(Origin(path, "none"))
+        found = [
+            self._of_found(path, leaf, variables, printed, reading)
+            for name, value in outputs.items()
+            for path, leaf in islice(leaves(value, (name,)), _MAX_LEAVES)
+        ]
         return (*self._evidence(found, outputs), *places)
+
+    def _of_found(
+        self,
+        path: Path,
+        value: Any,
+        variables: Mapping[str, str],
+        printed: Mapping[str, int],
+        reading: Mapping[int, str],
+    ) -> Origin:
+        """Return the origin of an extracted value: of the variable that has it, or has all that it is a part of."""
+        for depth in range(len(path), 0, -1):
+            name = variables.get(pointer(path[:depth]))
+            if name is not None:
+                inside = path[depth:]
+                return origin_of_variable(name, path, value, self._program, self._inputs, inside, texts=self._texts)
+        if value is None:
+            return Origin(path, "none", note="nothing was found for it")
+        for depth in range(len(path), 0, -1):
+            shown = printed.get(pointer(path[:depth]))
+            if shown is not None:
+                note = f"printed by cell {shown}, which reads {reading[shown]}" if shown in reading else None
+                return Origin(path, "typed", note=note)
+        return Origin(path, "none")
 
     def independence(self, name: str, value: Any, first_cells: int) -> tuple[str | None, Evidence | None]:
         """Return why an output of a second program does not check the first one's; None if it does. And its origin.
@@ -225,21 +234,6 @@ def readers(program: Program) -> dict[int, str]:
 
 def _is_alike(one: Origin, other: Origin) -> bool:
     return one.quote is None and replace(one, path=()) == replace(other, path=())
-
-
-def _is_in(place: str, field: str) -> bool:
-    return place == field or place.startswith(field + "/")
-
-
-def _at(value: Any, place: str, path: Path) -> Any:
-    """Return the value at a JSON pointer below a path; the whole where it leads nowhere."""
-    for step in place.removeprefix(pointer(path)).split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, Mapping) and name in value:
-            value = value[name]
-        elif isinstance(value, list) and name.isdigit() and int(name) < len(value):
-            value = value[int(name)]
-    return value
 
 
 def _of_path(outputs: Any, path: Path) -> Any:

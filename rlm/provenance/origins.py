@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Literal
 
 from ..extraction.evidence.match import as_number
@@ -170,8 +171,7 @@ def origins(
     judge = _Judge(program, texts, calls)
     found: list[Origin] = []
     for name, value in outputs.items():
-        leaves = list(_leaves(value, (name,)))
-        for path, leaf in leaves[:_MAX_LEAVES]:
+        for path, leaf in islice(leaves(value, (name,)), _MAX_LEAVES):
             if name not in named:
                 found.append(Origin(path, "defaulted", note="SUBMIT was called without it"))
             else:
@@ -180,12 +180,20 @@ def origins(
 
 
 def origin_of_variable(
-    name: str, path: Path, value: Any, program: Program, inputs: Mapping[str, Any], *, texts: Texts | None = None
+    name: str,
+    path: Path,
+    value: Any,
+    program: Program,
+    inputs: Mapping[str, Any],
+    inside: Sequence[str | int] = (),
+    *,
+    texts: Texts | None = None,
 ) -> Origin:
-    """Return the origin of a value that a variable is known to have, after the last cell."""
+    """Return the origin of a value that a variable is known to have, or has `inside` it, after the last cell."""
     node = program.names.get(name)
     if node is None:
         return Origin(path, "none")
+    node = _inside(program.graph, node, inside)
     return _Judge(program, texts or Texts(inputs), ()).of_node(path, value, node, ())
 
 
@@ -287,7 +295,7 @@ class _Judge:
         if isinstance(value, bool | None):
             return None
         for call in reversed(self.calls):
-            if any(same_value(value, leaf) for _, leaf in _leaves(_read(call.answer), ())):
+            if any(same_value(value, leaf) for _, leaf in leaves(_read(call.answer), ())):
                 return call
         if isinstance(value, str) and len(value) > 2:
             for call in reversed(self.calls):
@@ -378,7 +386,7 @@ def _conditions(graph: Graph, node: Node) -> Iterator[int]:
         yield node.loop
 
 
-def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+def leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     """Yield the single values in plain JSON. An empty list or object is one."""
     todo: list[tuple[Path, Any]] = [(path, value)]
     while todo:

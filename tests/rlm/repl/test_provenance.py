@@ -67,6 +67,17 @@ async def test_the_refused_values_of_a_failed_run_have_evidence(make):
     assert [piece.kind for piece in result.evidence] == ["computed"]
 
 
+async def test_each_value_of_an_extracted_field_has_an_origin_of_its_own(make):
+    trigger = FallbackTrigger(max_iterations=1)
+    extraction = ['{"found": {"n": 2, "kind": "bad", "first": "ERROR disk is full", "last": "nothing like it"}}']
+    code = "found = {'n': doc.count('ERROR'), 'kind': 'bad', 'first': doc.splitlines()[1]}"
+    made = make([code], "doc -> found: dict[str, int | str]", extraction=extraction, trigger=trigger)
+    result = await made.run(doc=LOG)
+    assert isinstance(result, Extracted)
+    kinds = {piece.path: piece.kind for piece in result.evidence if piece.is_origin}
+    assert kinds == {"/found/n": "computed", "/found/kind": "typed", "/found/first": "quoted", "/found/last": "none"}
+
+
 async def test_partial_outputs_of_an_extraction_have_evidence_of_their_own(make):
     trigger = FallbackTrigger(max_iterations=2)
     codes = ["n = doc.count('ERROR')", "SUBMIT(n=len(doc), label=3, x=1)"]  # refused: that is not where 2 comes from
