@@ -2,7 +2,7 @@
 
     python benchmarks/evidence.py [--runs 40] [--lines 5000]
 
-Each run has three cells over a log: it reads lines, counts by kind, and submits. `rlm.repl.ending.judge`, which makes
+Each run has three cells over a log: it reads lines, counts by kind, and submits. `rlm.repl.result.judge`, which makes
 the evidence and the features, is timed by the processor time of its thread; runs without it show that this is all.
 """
 
@@ -18,7 +18,7 @@ from unittest import mock
 
 from rlm.models.client import Answer
 from rlm.models.scripted import scripted_lm
-from rlm.repl import ending, loop
+from rlm.repl import loop
 from rlm.repl.config import RunConfig
 from rlm.repl.conversation import Conversation
 from rlm.signatures import Signature
@@ -50,7 +50,7 @@ async def one_run(log: str) -> tuple[float, float]:
 
 
 async def measure(runs: int, log: str) -> None:
-    judge, spent = ending.judge, []
+    judge, spent = loop.judge, []
 
     def timed(*given: Any) -> Any:
         began = time.thread_time()

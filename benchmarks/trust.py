@@ -64,6 +64,7 @@ async def one_run(
         model if temperature is None else model.copy(temperature=temperature),
         trigger=FallbackTrigger(max_iterations=iterations, max_duration=600),
         guidance=settings.guidance(number, script=script),
+        vote=False,  # as in the runs of `agree`
     )
     return await config.run(inputs)
 

@@ -259,7 +259,7 @@ class Submitted(_Result, Generic[T]):
     """Which plan answered and which were rejected, in a run with plans: see `rlm.plans`."""
 
     agreement: Mapping[str, Any] | None = None
-    """What several independent runs said, in a run with `agree`: see `rlm.agreement`."""
+    """What independent runs said, with `agree` (`rlm.agreement`), or scripts of a small model (`rlm.repl.voting`)."""
 
     field_confidence: Mapping[str, float] = dataclasses.field(default_factory=dict)
     """How likely each field is right, where a calibrator said so: see `rlm.calibration`."""

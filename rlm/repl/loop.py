@@ -105,6 +105,7 @@ class RunLoop:
         )
         self.running: tuple[int, str | None, str] | None = None  # number, reasoning and code of the present cell
         self.first: FirstAnswer | None = None  # what a second program checks
+        self.ballot: voting.Ballot | None = None  # what several scripts said
         self.origin: dict[str, Any] = {"parent": parent, "parent_call": current_call.get() if parent else None}
 
     async def run(self) -> ExecutionResult[Any]:

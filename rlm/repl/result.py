@@ -75,6 +75,10 @@ def judge(result: ExecutionResult[Any], run: RunLoop) -> ExecutionResult[Any]:
     left, most = run.ledger.remaining(len(history)).iterations, run.ledger.trigger.max_iterations
     share = left / most if left is not None and most else 0.0
     result = trust.with_features(result, config.signature, found, budget_left=share)
+    said = None if run.ballot is None else run.ballot.agreement(run.id)
+    if said is not None:
+        result = replace(result, agreement=said)
+        result = trust.with_agreement(result, said["votes"], said["answers"], said["of"])
     return trust.judged(result, config.scorer, config.signature, run.grounding.unread)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sandbox import SandboxError
 
 from ..equality import same_meaning
+from ..json_values import pointer
 from ..models.client import ModelError
 from .hints.code_facts import names_called
 from .llm import OutOfTime
@@ -40,6 +41,8 @@ class Ballot:
     """The answers so far, the same ones together, in the order in which they first came."""
 
     groups: list[list[Answer]] = field(default_factory=list)
+    scripts: int = 0
+    """How many scripts were written."""
 
     def add(self, answer: Answer) -> None:
         """Count an answer."""
@@ -53,6 +56,17 @@ class Ballot:
     def ranked(self) -> Sequence[Sequence[Answer]]:
         """The groups, the largest first; of groups of one size, the one whose answer came first."""
         return sorted(self.groups, key=lambda group: -len(group))
+
+    def agreement(self, run_id: str) -> dict[str, Any] | None:
+        """Return what the scripts said, as a result has it; None if there was only one."""
+        if self.scripts < 2 or not self.groups:
+            return None
+        first = self.ranked[0]
+        answers = sorted((one for group in self.groups for one in group), key=lambda one: one.iteration)
+        said = [_said(one, first[0].values, run_id) for one in answers]
+        votes = {pointer((name,)): len(first) for name in first[0].values}
+        about = {"agree": len(first), "answers": len(answers), "of": self.scripts, "votes": votes}
+        return {**about, "run_id": run_id, "reconciled": False, "runs": said}
 
     @property
     def is_decided(self) -> bool:
@@ -71,13 +85,14 @@ async def vote(run: RunLoop) -> None:
     signature, most = run.config.signature, run.profile.most_scripts
     if most < 2 or not run.config.vote or run.config.verify or names_called(history[-1].code) & _QUESTIONS:
         return
-    scripts = 1
+    ballot.scripts = 1
+    run.ballot = ballot
     _count(run, ballot, signature)
     try:
-        while not ballot.is_decided and scripts < most and not _ends_here(run) and run.exhausted() is None:
+        while not ballot.is_decided and ballot.scripts < most and not _ends_here(run) and run.exhausted() is None:
             tools.reopen()
             await run.iterate()
-            scripts += 1
+            ballot.scripts += 1
             if tools.submitted is not None:
                 _count(run, ballot, signature)
         best = ballot.ranked[0][-1]
@@ -89,6 +104,13 @@ async def vote(run: RunLoop) -> None:
         pass
     best = ballot.ranked[0][-1]
     tools.submitted, tools.given = best.outputs, best.given
+
+
+def _said(answer: Answer, final: dict[str, Any], run_id: str) -> dict[str, Any]:
+    """Return one script as a line of the agreement."""
+    differs = [name for name, value in final.items() if not same_meaning(value, answer.values.get(name))]
+    about = {"run_id": run_id, "iteration": answer.iteration, "ending": "submitted", "outputs": answer.values}
+    return {**about, "differs": differs} if differs else about
 
 
 def _count(run: RunLoop, ballot: Ballot, signature: Signature) -> None:

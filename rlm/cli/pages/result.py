@@ -57,8 +57,10 @@ def agreement_part(agreement: Mapping[str, Any]) -> list[RenderableType]:
     for number, run in enumerate(agreement["runs"], 1):
         answer = value_text(run["outputs"]) if run.get("outputs") is not None else run.get("reason") or ""
         style = "yellow" if run.get("differs") or run.get("outputs") is None else "dim"
-        summary = f"{clean(str(run['run_id']))} {run['ending']}: {one_line(clean(answer), 90)}"
-        table.add_row(f"run {number}", Text(summary, style))
+        name, where = f"run {number}", clean(str(run["run_id"]))
+        if "iteration" in run:  # several scripts in one run
+            name, where = f"script {number}", f"cell {run['iteration']}"
+        table.add_row(name, Text(f"{where} {run['ending']}: {one_line(clean(answer), 90)}", style))
         if difference := run.get("first_difference"):
             line, other = (one_line(clean(difference[name]), 50) or "nothing" for name in ("code", "other"))
             table.add_row("", Text(f"differs first in cell {difference['iteration']}: {line} (not: {other})", "dim"))

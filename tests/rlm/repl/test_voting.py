@@ -35,6 +35,18 @@ async def test_the_answer_that_most_scripts_give_is_that_of_the_run(make, script
     assert len(requests) == asked
 
 
+async def test_the_vote_is_in_the_result_and_its_features(make):
+    result, *_ = await outcome(make, WRONG, RIGHT, BROKEN, RIGHT, OTHER, vote=True)
+    assert result.trust == "disputed: 2 of 5"
+    assert [run["iteration"] for run in result.agreement["runs"] if run.get("differs")] == [1, 5]
+    features = result.features["answer"]
+    assert (features["compared"], round(features["dissent"], 2), features["silent"]) == (1.0, 0.67, 0.25)
+    result, *_ = await outcome(make, RIGHT, RIGHT, vote=True)
+    assert result.trust == "verified: 2 of 2"
+    result, *_ = await outcome(make, RIGHT, vote=False)
+    assert (result.trust, result.agreement) == ("unverified", None)
+
+
 async def test_the_scripts_do_not_see_each_other(make):
     _, requests, _ = await outcome(make, WRONG, RIGHT, RIGHT, RIGHT, vote=True)
     prompts = {request.messages[-1].text for request in requests}

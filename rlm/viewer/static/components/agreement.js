@@ -20,10 +20,12 @@ function row(run, number) {
   const failed = run.outputs === null || run.outputs === undefined;
   const said = failed ? (run.reason ?? "no answer") : JSON.stringify(run.outputs);
   const dissents = failed || Array.isArray(run.differs);
+  const isScript = Number.isInteger(run.iteration); // several scripts of one run
+  const address = `#/run/${encodeURIComponent(run.run_id)}${isScript ? `/${run.iteration}` : ""}`;
   return h(
     "tr",
     { class: dissents ? "dissent" : "" },
-    h("th", { scope: "row" }, h("a", { href: `#/run/${encodeURIComponent(run.run_id)}` }, `run ${number}`)),
+    h("th", { scope: "row" }, h("a", { href: address }, `${isScript ? "script" : "run"} ${number}`)),
     h("td", {}, line(run.ending, 20)),
     h("td", {}, h("code", {}, line(said, 200)), dissents && !failed && h("b", {}, " dissents"), differenceOf(run)),
   );
@@ -34,7 +36,7 @@ export function agreementPart(agreement) {
   return h(
     "details",
     { class: "agreement", open: true },
-    h("summary", {}, `Independent runs: ${Number(agreement.agree)} of ${Number(agreement.of)} agree`),
+    h("summary", {}, `Independent ${runs.some((run) => Number.isInteger(run.iteration)) ? "scripts" : "runs"}: ${Number(agreement.agree)} of ${Number(agreement.of)} agree`),
     h("table", { class: "agreement-runs" }, h("tbody", {}, runs.map((run, index) => row(run, index + 1)))),
     agreement.reconciled && h("p", { class: "muted" }, "The last run saw the programs of the others, and decided."),
   );
