@@ -104,6 +104,7 @@ _MODULES = {
     "configure": "settings",
     "describe": "shapes",
     "evaluate": "evals.run",
+    "load_ipython_extension": "notebook_magic",
     "load_task": "tasks:load",
     "open_batch": "batch.run",
     "run_batch": "batch.run",

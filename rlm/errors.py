@@ -32,6 +32,7 @@
     │   └── UnknownSession        no session, or more than one, has an id with this prefix
     ├── NoPlans                   there is no plan to run
     ├── AlreadyAnswered           an operator has answered this escalation before
+    ├── NotebookError             a cell that asks (`%%rlm`) cannot be understood, or a variable cannot be sent
     ├── TokenError                a token of `rlm serve` cannot be made, changed or read
     ├── ServerInUse               another `rlm serve` uses the same folder
     ├── JsonLogError              a JSON log cannot be read or written
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
     from .models.local.gguf.errors import WeightsError
     from .models.local.registry import LibraryError
     from .models.scripted import ScriptEnded
+    from .notebook_magic import NotebookError
     from .plans.json_log import JsonLogError
     from .plans.operator import AlreadyAnswered
     from .plans.proposals import NoPlans
@@ -165,6 +167,7 @@ __all__ = [
     "NotRunnable",
     "NotWritable",
     "NoteRefused",
+    "NotebookError",
     "ParseError",
     "PatchError",
     "PlotsMissing",
@@ -231,6 +234,7 @@ _HOME = {
     "NotRunnable": "models.local.backend_choice",
     "NotWritable": "batch.errors",
     "NoteRefused": "traces.notes",
+    "NotebookError": "notebook_magic",
     "ParseError": "extraction.errors",
     "PatchError": "extraction.errors",
     "PlotsMissing": "traces.notebook_view.plots",
