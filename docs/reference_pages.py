@@ -285,6 +285,9 @@ def _type_of(field: Mapping[str, Any]) -> str:
             return " or ".join(kind for kind in kinds if kind != "null") or "null"
     if field.get("type") == "array":
         return f"list of {_type_of(field.get('items', {}))}"
+    values = field.get("additionalProperties")
+    if field.get("type") == "object" and isinstance(values, dict) and "$ref" in values:
+        return f"mapping of names to {_type_of(values)}"
     kind = field.get("type", "any")
     return " or ".join(kind) if isinstance(kind, list) else str(kind)
 

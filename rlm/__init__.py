@@ -118,6 +118,7 @@ _PACKAGES = (
     "events",
     "extraction",
     "feedback",
+    "mcp",
     "models",
     "plans",
     "reading",

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from annotated_types import Ge, Gt
-from pydantic import BeforeValidator, Strict
+from pydantic import BeforeValidator, Strict, WithJsonSchema
 
 from .. import redaction
 from ..units import Duration, Size
@@ -29,6 +29,7 @@ def _words(value: Any) -> Any:
     return tuple(shlex.split(value)) if isinstance(value, str) else value
 
 
+_COMMAND = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 Names = Annotated[tuple[str, ...], Strict(False)]
 
 
@@ -37,7 +38,7 @@ class McpServer:
     """An MCP server: `command` starts one that is spoken to over its standard input and output, `url` names one that is
     spoken to over HTTP."""
 
-    command: Annotated[tuple[str, ...], Strict(False), BeforeValidator(_words)] = ()
+    command: Annotated[tuple[str, ...], Strict(False), BeforeValidator(_words), WithJsonSchema(_COMMAND)] = ()
     """The program and its arguments, without a shell. A text is taken apart as a shell would."""
 
     env: Mapping[str, str] = field(default_factory=dict)

@@ -224,6 +224,14 @@ def test_a_token_that_a_server_tells_reaches_no_cell(monkeypatch):
     assert result.outputs.answer == "the token is [secret]"
 
 
+def test_a_server_that_asks_for_a_model_or_for_folders_gets_neither():
+    with servers("asks") as mcp:
+        result = run_cells(mcp, ["SUBMIT(answer=t_echo('a'))"])
+    answers = json.loads(result.outputs.answer)
+    assert [answer["id"] for answer in answers] == [99, 98]
+    assert all("error" in answer and "result" not in answer for answer in answers)
+
+
 @pytest.mark.parametrize("isolation", _TIERS)
 def test_a_cell_reaches_a_server_by_its_functions_only(isolation, tmp_path):
     """The program and its pipes are the host's: a cell sees no file, no process and no address of it."""
