@@ -59,6 +59,8 @@
     ├── EvalLogError              an evaluation log cannot be read or continued
     │   └── LogWriteError         it cannot be written, as on a full disk
     ├── SuiteFileError            a file of samples is invalid
+    ├── CorpusMissing             a folder does not have the texts that a suite needs
+    ├── UnknownProgram            a model called `cli/...` names no known program
     ├── EvaluationStopped         no sample of an evaluation can be run here
     ├── CalibratorError           a file is no calibrator
     ├── TooFewSamples             there are too few samples to fit or to decide on
@@ -91,11 +93,13 @@ if TYPE_CHECKING:
     from .chat.errors import SessionError, SessionInUse, UnknownSession
     from .evals.log import EvalLogError, LogWriteError
     from .evals.runner import EvaluationStopped
+    from .evals.suites.corpora import CorpusMissing
     from .evals.suites.custom import SuiteFileError
     from .extraction.errors import ExtractionError, MaxRetriesExceeded, ParseError, PatchError, SchemaError
     from .mcp.approvals import ApprovalAlreadyAnswered
     from .mcp.errors import McpError, McpServerError, McpToolError, NotApproved
     from .models.client import ModelError
+    from .models.command.programs import UnknownProgram
     from .models.local.backend_choice import NotRunnable
     from .models.local.errors import (
         ConstraintViolated,
@@ -135,6 +139,7 @@ __all__ = [
     "BudgetExceeded",
     "CalibratorError",
     "ConstraintViolated",
+    "CorpusMissing",
     "DiskFull",
     "DoesNotFit",
     "DuplicateNames",
@@ -186,6 +191,7 @@ __all__ = [
     "TooFewSamples",
     "TwoStepError",
     "TwoStepParseError",
+    "UnknownProgram",
     "UnknownRun",
     "UnknownSession",
     "UnsupportedConstraint",
@@ -246,6 +252,8 @@ _HOME = {
     "SessionInUse": "chat.errors",
     "SignatureError": "signatures.parser",
     "SuiteFileError": "evals.suites.custom",
+    "CorpusMissing": "evals.suites.corpora",
+    "UnknownProgram": "models.command.programs",
     "TaskError": "tasks.errors",
     "TelemetryMissing": "telemetry",
     "TokenError": "serve.tokens",

@@ -29,9 +29,11 @@ from rlm.tasks.errors import TaskProblem
 # These end inside of the package that raises them, or are what a host function raises in a cell.
 INTERNAL = {
     *(
+        "ApprovalRefused",
         "AttemptsFailed",
         "BlobNotFound",
         "CheckProblem",
+        "CommandFailure",
         "DepthExceeded",
         "EmptyDatabase",
         "EnvironmentProblem",
@@ -40,7 +42,7 @@ INTERNAL = {
     *("InvalidCompletion", "InvalidResponse", "InvalidSubmission", "NoCandidate", "NoResponse", "NoTarget"),
     "Flooded",
     *("SetupFailed", "NotRecorded", "OutOfTime", "Refused", "RequestRefused", "SlotAfterDeadline", "StalledReader"),
-    *("Unreadable", "UnreadableInput"),
+    *("NotReadable", "UnknownQuestion", "Unreadable", "UnreadableInput"),
 }
 # Not importable without packages that are optional.
 OPTIONAL = ("llama_cpp", "mlx", "opentelemetry", "ray", "torch", "transformers", "xllamacpp")
@@ -50,6 +52,7 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "AttemptsFailed": (("rate", "busy", 2.5, 1.0, None), {}),
     "BudgetExceeded": ((MaxIterations(3, 3),), {}),
     "CheckProblem": (("bad", 4), {}),
+    "CommandFailure": (("timeout", "no answer"), {}),
     "DuplicateNames": ((1, 2, "a"), {}),
     "InvalidInputs": (("inputs", [PROBLEM]), {}),
     "InvalidOutputs": (("outputs", [PROBLEM]), {}),
