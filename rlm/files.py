@@ -1,4 +1,4 @@
-"""The folder for rlm's own files, and files that several processes write: an advisory lock and atomic replacement.
+"""The folder for rlm's own files, and files that several processes write: locks, atomic replacement, transactions.
 
 Lock and replacement survive a kill at any point: the operating system releases the lock of a process that ends, and a
 replaced file holds either its old content or all of the new. The package `filelock` truncates the file that it locks,
@@ -16,7 +16,10 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    import sqlite3
 
 _POLL_S = 0.01
 _ABANDONED_S = 3600.0
@@ -194,3 +197,16 @@ def home() -> Path:
     import platformdirs
 
     return platformdirs.user_data_path("rlm", appauthor=False)
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Write to a database inside the block: all of it, or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..files import FileLock, home, is_locked
+from ..files import FileLock, home, is_locked, transaction
 from ..redaction import Redactor
 from ..traces import blobs
 from ..traces.encoding import encode, encode_inputs, resolve, restore_input, to_json
@@ -298,16 +298,8 @@ class Journal:
     def _fetch(self, digest: str) -> str | bytes:
         return blobs.fetch(self._connection, digest)
 
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield self._connection
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
+    def _transaction(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        return transaction(self._connection)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from ..viewer.security import Receive, Scope, Send
 from .api import Api, json_response
 from .asking import Conversations
 from .chat_completions import ChatCompletions
 from .context import Context
 from .errors import RequestRefused
-from .guard import Guard, Receive, Scope, Send
+from .guard import Guard
 from .openapi import OPERATIONS, description
 from .page import Page
 from .responses import Responses

@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..viewer.security import HEADERS, host_name, is_address, is_loopback, is_other_page
+from ..viewer.security import (
+    App,
+    Receive,
+    Scope,
+    Send,
+    headers_of,
+    host_name,
+    is_address,
+    is_loopback,
+    is_other_page,
+    with_security_headers,
+)
 from .errors import RequestRefused
 from .requests import TOKEN, body_limit, too_large
 from .tokens import TokenError, Tokens
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _PUBLIC = ("/", "/openapi.json", "/health")
 _PUBLIC_FOLDER = "/static/"
@@ -50,17 +55,7 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
             return
 
-        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-                names = {name for name, _ in own} | {b"server"}
-                kept = [(name, value) for name, value in message.get("headers", ()) if name.lower() not in names]
-                message["headers"] = kept + own
-            await send(message)
-
-        headers: dict[str, list[str]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+        send_with_headers, headers = with_security_headers(send), headers_of(scope)
         try:
             self._check_origin(headers)
             if not _is_public(scope["path"]):

@@ -12,9 +12,9 @@ from typing import Any
 
 from ..viewer.app import application
 from ..viewer.run_cache import RunCache
-from ..viewer.security import WRITABLE
+from ..viewer.security import WRITABLE, App, Receive, Scope, Send
 from .errors import not_found
-from .guard import App, Receive, Scope, Send, refuse
+from .guard import refuse
 from .requests import TOKEN
 from .store import ServerStore
 

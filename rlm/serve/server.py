@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ..files import home
 from ..viewer.security import is_loopback
 from ..viewer.server import ANY_ADDRESS, listen
+from ..viewer.server import Server as PageServer
 from .app import application
 from .context import Context, ServerSettings
 from .runs import Runs
@@ -23,28 +24,11 @@ _HEADER_BYTES = 65_536
 _STALLED_MS = 90_000
 
 
-@dataclass
-class Server:
-    """A server whose socket listens; `run` starts to answer."""
+@dataclass(frozen=True)
+class Server(PageServer):
+    """A server whose socket listens; `run` starts to answer. Its address has no slash at the end."""
 
-    listener: socket.socket
-    address: str
-    """Where it is reached, without a slash at the end."""
-
-    open_to_others: bool
     context: Context
-    uvicorn: Any = field(repr=False)
-
-    def run(self) -> None:
-        """Serve until Ctrl-C, or until `stop`."""
-        try:
-            self.uvicorn.run(sockets=[self.listener])
-        except KeyboardInterrupt:
-            pass
-
-    def stop(self) -> None:
-        """End `run`, from another thread."""
-        self.uvicorn.should_exit = True
 
 
 def make_server(
@@ -104,7 +88,7 @@ def make_server(
         h11_max_incomplete_event_size=_HEADER_BYTES,
         http="h11",
     )
-    return Server(listener, own, open_to_others, context, uvicorn.Server(config))
+    return Server(listener, own, open_to_others, uvicorn.Server(config), context)
 
 
 def _end_stalled(listener: socket.socket) -> None:

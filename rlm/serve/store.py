@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import RlmError
-from ..files import FileLock
+from ..files import FileLock, transaction
 
 _VERSION = 1
 _BUSY_S = 10.0
@@ -238,15 +238,8 @@ class ServerStore:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._guard:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+        with self._guard, transaction(self._connection):
+            yield self._connection
 
 
 def _run(row: Any) -> RunRow:

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable
 
 from ..errors import RlmError
+from ..files import transaction
 
 _ANSWER_CHARS = 200
 
@@ -21,15 +22,9 @@ def upgrade(connection: sqlite3.Connection) -> None:
     if version > VERSION:
         raise NewerVersion(f"the database has version {version}; this rlm knows versions up to {VERSION}")
     for number, migrate in enumerate(MIGRATIONS[version:], version + 1):
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(connection):
             migrate(connection)
             connection.execute(f"PRAGMA user_version = {number}")
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
 
 
 def version_of(connection: sqlite3.Connection) -> int:

@@ -47,7 +47,31 @@ _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{1,5})?"
 """An IPv6 address in brackets or a name, and a port. Anything else is malformed: user names, zones, text after `]`."""
 
 Scope = MutableMapping[str, Any]
-App = Callable[[Scope, Callable[..., Awaitable[Any]], Callable[..., Awaitable[None]]], Awaitable[None]]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def with_security_headers(send: Send) -> Send:
+    """Return a `send` that adds the security headers to responses."""
+
+    async def send_with_headers(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+            names = {name for name, _ in own} | {b"server"}
+            others = [(name, value) for name, value in message.get("headers", ()) if name.lower() not in names]
+            message["headers"] = others + own
+        await send(message)
+
+    return send_with_headers
+
+
+def headers_of(scope: Scope) -> dict[str, list[str]]:
+    """Return the headers of a request by their names in lower case; one that is repeated has several values."""
+    headers: dict[str, list[str]] = {}
+    for name, value in scope["headers"]:
+        headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    return headers
 
 
 @dataclass(frozen=True)
@@ -64,9 +88,7 @@ class Guard:
     required: bool = True
     """Whether reading needs the token, too."""
 
-    async def __call__(
-        self, scope: Scope, receive: Callable[..., Awaitable[Any]], send: Callable[..., Awaitable[None]]
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
@@ -75,17 +97,7 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
             return
 
-        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                added = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-                names = {name for name, _ in added} | {b"server"}
-                kept = [(name, value) for name, value in message.get("headers", ()) if name.lower() not in names]
-                message["headers"] = kept + added
-            await send(message)
-
-        headers: dict[str, list[str]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+        send_with_headers, headers = with_security_headers(send), headers_of(scope)
         given = scope["path"].split("/")[1]
         trusted = self.token is not None and _same(given, self.token)
         refusal = self._refusal(scope, headers, trusted)

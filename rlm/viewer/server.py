@@ -22,7 +22,7 @@ class Server:
 
     listener: socket.socket
     address: str
-    """The address to open in a browser, with the token."""
+    """The address to open in a browser, with the token where there is one."""
 
     open_to_others: bool
     uvicorn: Any
