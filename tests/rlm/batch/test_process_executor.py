@@ -189,12 +189,13 @@ def test_a_worker_that_is_stuck_is_ended_when_a_lease_does(executor: ProcessExec
 
 
 def test_a_lease_does_not_end_while_an_item_waits_for_its_turn_to_ask(tmp_path: Path) -> None:
-    # The second item's question is due after eight seconds, and its lease is for five.
+    # The second item's question is due after eight seconds, and its lease is for seven.
     limits = {"rate_limit_folder": str(tmp_path / "pace"), "limits": {"scripted/main": {"requests": 7.5}}}
     executor = ProcessExecutor(WorkerConfig(traffic=limits), workers=1, at_once=2)
     try:
-        items = [replace(one, lease=5.0) for one in _items(_folder(tmp_path / "waiting", ["a", "b"]))]
-        outcomes = list(executor.run(items))
+        items = _items(_folder(tmp_path / "waiting", ["a", "b"]))
+        list(executor.run([replace(items[0], inputs={"n": "x"})]))  # the worker has started: it can take a while
+        outcomes = list(executor.run([replace(one, lease=7.0) for one in items]))
     finally:
         executor.close()
     assert [(one.ending, one.error) for one in outcomes] == [("Submitted", None)] * 2
@@ -231,8 +232,8 @@ def test_items_are_taken_when_there_is_room_and_quick_ones_ahead(tmp_path: Path)
 def test_the_lease_of_an_item_that_was_sent_ahead_begins_with_its_turn(tmp_path: Path) -> None:
     executor = ProcessExecutor(WorkerConfig(traffic={}), workers=1, at_once=1)
     try:
-        items = _items(_folder(tmp_path / "turns", ["w", "sleep 2", "sleep 2"]))
-        outcomes = list(executor.run(replace(one, lease=3.5) for one in items))
+        first, slow, quick = _items(_folder(tmp_path / "turns", ["w", "sleep 6", "w"]))
+        outcomes = list(executor.run([first, slow, replace(quick, lease=6.0)]))
     finally:
         executor.close()
     assert [(one.ending, one.error) for one in outcomes] == [("Submitted", None)] * 3

@@ -195,7 +195,7 @@ def test_a_key_that_is_refused_is_one_error_for_the_batch(
         server.shutdown()
     said = capfd.readouterr().err
     assert code == exit_codes.ENVIRONMENT
-    assert "Set SOME_KEY" in said
+    assert "Check the value of SOME_KEY" in said
     assert "sk-not-the-right-one" not in said
     assert 0 < len(_NoSuchKey.asked) < 20
     assert [path.read_text() for path in folder.glob("*.jsonl")] in ([], [""])

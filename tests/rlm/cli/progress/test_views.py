@@ -236,7 +236,7 @@ def test_events_from_many_threads_do_not_lock_the_view_up(task: Task) -> None:
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(20)
+        worker.join(60)
     assert not any(worker.is_alive() for worker in workers)
     view.stop()
     assert view.state.calls == {}
