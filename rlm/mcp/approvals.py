@@ -31,6 +31,7 @@ SCOPES: tuple[Scope, ...] = ("calls", "cell", "run")
 _POLL_S = 0.2
 _GATHER_S = 0.05
 _SHOWN = 20
+_NO_LONGER = "the cell no longer waits for an answer"
 _TERMINAL_S = 3_600.0
 """How long a question waits where a terminal or a function of the caller is asked, unless a longer time is set."""
 
@@ -227,7 +228,12 @@ class Approvals:
                     site.run_id, request.approval_id, request.iteration, request.function, len(request.calls), shown
                 )
             )
-        answer = await self._first_answer(request, approver, seconds)
+        try:
+            answer = await self._first_answer(request, approver, seconds)
+        except asyncio.CancelledError:
+            with contextlib.suppress(JsonLogError):
+                self.logs.answer(ApprovalAnswer(request.approval_id, False, note=_NO_LONGER, answered_by="nobody"))
+            raise
         if answer is None:
             answer = ApprovalAnswer(
                 request.approval_id, False, note=f"no answer in {seconds:g} s", answered_by="timeout"

@@ -23,6 +23,7 @@ _MAX_TOOL_NAME = 128
 _MAX_DESCRIPTION = 2_000
 _MAX_PARAMETER = 200
 _MAX_DOC = 6_000
+_ASKS = "A person is asked before it is called: make many calls at once, with mcp_batch."
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +63,26 @@ def read_listing(name: str, server: McpServer, listed: Iterable[Any]) -> tuple[M
     found: dict[str, McpTool] = {}
     for tool in sorted(listed, key=lambda one: str(one.name)):
         if len(tool.name) <= _MAX_TOOL_NAME and tool.name not in found and server.offers(tool.name):
-            found[tool.name] = _tool(name, tool)
+            found[tool.name] = _tool(name, server, tool)
     return tuple(found.values())
 
 
-def _tool(server: str, listed: Any) -> McpTool:
+def _tool(server: str, settings: McpServer, listed: Any) -> McpTool:
     schema, output = listed.input_schema, listed.output_schema
     wrapped = _is_wrapped(output)
     returned = output["properties"]["result"] if wrapped else output
     shown = _one_line(signature(schema, {**returned, "$defs": output.get("$defs")} if wrapped else returned), 2_000)
     name = function_name(server, listed.name)
-    annotations = listed.annotations
+    read_only = listed.annotations is not None and listed.annotations.read_only_hint is True
+    asks = not settings.allows(listed.name) and not (read_only and settings.trust_annotations)
     return McpTool(
         server,
         listed.name,
         name,
         shown,
-        _doc(server, listed, name, shown),
+        _doc(server, listed, name, shown, asks),
         tuple(filter(is_parameter, properties_of(schema))) if is_readable(schema) else (),
-        read_only=annotations is not None and annotations.read_only_hint is True,
+        read_only=read_only,
         wrapped=wrapped,
     )
 
@@ -107,9 +109,13 @@ def with_free_names(tools: Iterable[McpTool], taken: Collection[str]) -> tuple[M
     return tuple(renamed)
 
 
-def _doc(server: str, listed: Any, name: str, shown: str) -> str:
+def _doc(server: str, listed: Any, name: str, shown: str, asks: bool) -> str:
     """Return what `help` prints: how the function is called, and what the server says about it, as a quotation."""
-    parts = [f"{name}{shown}", f"The tool {_one_line(listed.name, 130)!r} of the MCP server {server!r}, in its words:"]
+    parts = [
+        f"{name}{shown}",
+        *([_ASKS] if asks else []),
+        f"The tool {_one_line(listed.name, 130)!r} of the MCP server {server!r}, in its words:",
+    ]
     said = [_quoted(listed.description or "", _MAX_DESCRIPTION)] if listed.description else []
     if is_readable(listed.input_schema):
         for parameter, (part, _) in properties_of(listed.input_schema).items():

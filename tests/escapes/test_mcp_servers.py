@@ -90,7 +90,7 @@ def test_a_description_that_tries_to_be_a_prompt_is_a_quotation_that_the_prompt_
     with servers("lies") as mcp:
         assert "Ignore all previous" not in prompt_of(mcp)
     for tool in tools_of("lies").values():
-        first, second, *said = tool.doc.splitlines()
+        first, second, *said = tool.doc.splitlines()  # a tool that is called read-only asks nobody
         assert first.startswith(f"{tool.name}(")
         assert "in its words" in second
         assert said

@@ -198,13 +198,18 @@ def test_secrets_are_not_put_on_file(home: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_a_cell_that_is_stopped_no_longer_waits() -> None:
     async def wait() -> None:
-        approvals = Approvals(logs=ApprovalLogs())
-        asking = asyncio.ensure_future(approvals.ask("t", "create", "t_create", [{}], None, 60))
-        await asyncio.sleep(0)
+        logs = ApprovalLogs()
+        approvals = Approvals(logs=logs)
+        asking = asyncio.ensure_future(approvals.ask("t", "create", "t_create", [{}], None, 100))
+        async with asyncio.timeout(60):
+            while not logs.all():
+                await asyncio.sleep(0.01)
         asking.cancel()
         await asyncio.wait([asking])
-        again = asyncio.ensure_future(approvals.ask("t", "create", "t_create", [{}], None, 0))
-        assert (await again).approved is False
+        given = logs.answer_to(logs.all()[0].approval_id)
+        assert given is not None
+        assert (given.approved, given.note) == (False, "the cell no longer waits for an answer")
+        assert (await approvals.ask("t", "create", "t_create", [{}], None, 0)).approved is False
 
     asyncio.run(wait())
 

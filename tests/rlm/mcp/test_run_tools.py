@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +117,24 @@ def test_a_server_that_cannot_be_started_is_said_before_the_run() -> None:
     predict = rlm.Predict("question -> answer", lm=scripted_lm([]), mcp={"t": {"command": "no-such-program"}})
     with pytest.raises(rlm.McpServerError, match="no program 'no-such-program'"):
         predict.run_with_fallback(question="What?")
+
+
+def test_a_task_file_with_servers_is_read_without_the_package(tmp_path: Path) -> None:
+    (tmp_path / "replies.yaml").write_text("main: []\n")
+    head = "signature: 'question: str -> answer: str'\ninputs: {question: hi}\nmodels: {scripted: replies.yaml}\n"
+    (tmp_path / "task.yaml").write_text(f"{head}mcp: {{t: {{command: no-such-program}}}}\n")
+    code = "import sys, rlm; rlm.load_task('task.yaml'); print({'mcp', 'dspy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_help_says_where_a_person_is_asked() -> None:
+    with servers() as mcp:
+        asked = {tool.tool: "A person is asked" in tool.doc for tool in mcp.tools()}
+    with servers(allow=("create",), trust_annotations=False) as mcp:
+        other = {tool.tool: "A person is asked" in tool.doc for tool in mcp.tools()}
+    assert asked == {"create": True, "echo": False, "fail": False, "numbers": False}
+    assert other == {"create": False, "echo": True, "fail": True, "numbers": True}
 
 
 def test_the_package_may_be_missing(hide_packages: Any) -> None:
