@@ -51,6 +51,7 @@ bench: $(VENV)/.dev .venv-bench/.ready  ## Compare with peers, in one run
 	@$(BIN)/python benchmarks/traces.py
 	@$(BIN)/python benchmarks/batch.py
 	@$(BIN)/python benchmarks/quality.py
+	@$(BIN)/python benchmarks/sessions_chat.py
 
 bench-models: $(VENV)/.dev .venv-bench/.ready  ## Compare with peers on real weights; GGUF=file for another model than the embedded one
 	@$(BIN)/python benchmarks/constrained.py $(addprefix --gguf ,$(GGUF))
