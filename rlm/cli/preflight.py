@@ -104,13 +104,15 @@ def is_too_small(model: str, folder: Path) -> bool:
 def size_warnings(task: Task) -> list[str]:
     """Return a warning for a main model that has too few weights to write code."""
     main = task.models.main
-    weights = _weights(main.weights) if main.local and task.trigger.max_iterations else None
+    writes_code = task.trigger.max_iterations and not (task.mode == "direct" or (task.mode == "map" and task.map))
+    weights = _weights(main.weights) if main.local and writes_code else None
     if weights is None or weights >= _LEAST_WEIGHTS:
         return []
     return [
         f"{main} has {weights / 1e6:.0f} million weights, too few to write code: most runs end without a right answer. "
-        "With `max_iterations: 0` it fills in the outputs from short inputs (`rlm init --model local/embedded`); or it "
-        "answers questions, as `sub:`. To write code, take a model for code with 1.5 billion weights or more."
+        "With `max_iterations: 0` it fills in the outputs from short inputs (`rlm init --model local/embedded`); with "
+        "`mode: map` and a plan it judges items; or it answers questions, as `sub:`. To write code, take a model for "
+        "code with 1.5 billion weights or more."
     ]
 
 

@@ -62,6 +62,8 @@ def run_and_show(task: Task, output: Any, options: Mapping[str, Any], past: Reco
         return exit_codes.INTERRUPTED
     if advice := _retry_advice(result) or (None if task.models.scripted else _budget_advice(result)):
         click.echo(advice, err=True)
+    if not options["quiet"] and (advice := _mode_advice(task, result)):
+        click.echo(advice, err=True)
     return exit_code(result, options["strict"])
 
 
@@ -171,6 +173,18 @@ def _retry_advice(result: ExecutionResult[Any]) -> str | None:
     if not result.run_id or not result.history or default_observer() is ignore:
         return None
     return f"To continue when the model can be reached: rlm resume {result.run_id}"
+
+
+def _mode_advice(task: Task, result: ExecutionResult[Any]) -> str | None:
+    """Return that `--mode auto` would probably have helped, and why; None where it would not."""
+    from ..reading.choice import advice
+    from ..results import Submitted
+
+    if task.mode != "repl" or task.models.scripted or result.usage is None or not result.history:
+        return None
+    usage, answered = result.usage, isinstance(result, Submitted)
+    why = advice(task.inputs, None, answered=answered, tokens=usage.tokens, calls=usage.llm_calls)
+    return None if why is None else f"{why}: try --mode auto (or `mode: auto` in the task file)"
 
 
 def _budget_advice(result: ExecutionResult[Any]) -> str | None:

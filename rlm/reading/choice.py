@@ -25,6 +25,7 @@ DIRECT_TOKENS = 24_000
 
 DEFAULT_WINDOW = 64_000
 _CHARS_PER_TOKEN = 3.2
+_DEAR, _DEAR_TOKENS, _MANY_CALLS = 5, 10_000, 20
 _LINES = ("log", "lines", "JSON lines")
 
 Ask = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
@@ -58,7 +59,7 @@ async def choose_mode(signature: Signature, inputs: Mapping[str, Any], window: i
     tokens = estimate_tokens(inputs)
     if not inputs or tokens <= SHORT_TOKENS:
         return ModeChoice("direct", f"the inputs are short: about {tokens:,} tokens")
-    room = min(DIRECT_TOKENS, (window or DEFAULT_WINDOW) // 2)
+    room = room_for(window)
     over, shape = _longest(inputs)
     answer = await ask(_prompt(signature, inputs, over, shape), _SCHEMA)
     way = answer.get("way")
@@ -84,6 +85,21 @@ async def plan_map(signature: Signature, inputs: Mapping[str, Any], ask: Ask) ->
     if plan is None:
         return ModeChoice("repl", f"{over} has no items, or the model gave no question about one", asked=True)
     return ModeChoice("map", f"as the task says; about each item of {over}: {plan.question}", plan, asked=True)
+
+
+def room_for(window: int | None) -> int:
+    """Return how many tokens of inputs are read directly, for a model with this window."""
+    return min(DIRECT_TOKENS, (window or DEFAULT_WINDOW) // 2)
+
+
+def advice(inputs: Mapping[str, Any], window: int | None, *, answered: bool, tokens: int, calls: int) -> str | None:
+    """Return why `auto` would probably have helped a run in the mode `repl` that used so many tokens and LLM calls."""
+    size = estimate_tokens(inputs)
+    if size <= room_for(window) and (not answered or tokens > _DEAR * size + _DEAR_TOKENS):
+        return f"The inputs have about {size:,} tokens, which the model can read at once"
+    if not answered and calls >= _MANY_CALLS:
+        return f"The code asked {calls} questions about parts of the inputs, which a map asks about each item"
+    return None
 
 
 def estimate_tokens(inputs: Mapping[str, Any]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -59,6 +60,12 @@ class Estimate:
         cost = "" if self.cost_usd is None else f", {dollars(self.cost_usd)}"
         tokens = f"about {self.tokens_in + self.tokens_out:,} tokens"
         return f"{count(self.items, 'item')} in {count(self.calls, 'call')}, {tokens}{cost}"
+
+    def scaled(self, factor: float) -> Estimate:
+        """Return the estimate of so many times as many items."""
+        items, calls = math.ceil(self.items * factor), math.ceil(self.calls * factor)
+        tokens = int(self.tokens_in * factor), int(self.tokens_out * factor)
+        return Estimate(items, calls, *tokens, None if self.cost_usd is None else self.cost_usd * factor)
 
     def check(self, left: Remaining) -> None:
         """Raise `MapTooLarge` if that is more than is left."""

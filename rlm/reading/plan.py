@@ -28,12 +28,20 @@ _REDUCTIONS = {
     "list": "{p}answers",
     "sum": "sum({p}answers)",
 }
+_PART_CHARS, _PART_ITEMS = 1_000_000, 10_000
+_PARTS = """\
+{p}answers, {p}step = [], max(1, min({most}, {chars} // max(len(str({p}item)) for {p}item in {p}items)))
+for {p}start in range(0, len({p}items), {p}step):
+    {p}part = {p}items[{p}start : {p}start + {p}step]
+    {p}answers += llm_map({p}part, {asked}, of=len({p}items) - {p}start)"""
 _FOLD = """\
 {p}found = "\\n".join(f"{{number}} items: {{one}}" for one, number in Counter(map(str, {p}answers)).most_common(100))
 if sum(len(str(item)) for item in {p}items) < 20000:
     {p}found += "\\n\\n" + "\\n".join(f"{{one}}: {{item}}" for item, one in zip({p}items, {p}answers))"""
 _FOLD_TASK = "Each item was judged on its own. How many items have which judgement is below. Answer from that."
-_NAMES = frozenset(["items", "answers", "failed", "found", "item", "one", "line", "number", "Counter", "re"])
+_NAMES = frozenset(
+    ["start", "step", "part", "items", "answers", "failed", "found", "item", "one", "line", "number", "Counter", "re"]
+)
 
 
 @dataclass(frozen=True)
@@ -73,8 +81,11 @@ class MapPlan:
             raise ValueError(f"map: reduce: {self.reduce!r} gives one output, and there are {len(outputs)}: use fold")
         return dataclasses.replace(self, reduce=self.reduce or _reduction_for(signature))
 
-    def code(self, signature: Signature) -> str:
-        """Return the first cell of the run: split, ask, reduce, submit. It submits only if no item has failed."""
+    def code(self, signature: Signature, chars: int = 0) -> str:
+        """Return the first cell of the run: split, ask, reduce, submit. It submits only if no item has failed.
+
+        `chars` is the size of the input: a call takes some megabytes, so a larger one is asked about in parts.
+        """
         reduce = self.for_signature(signature).reduce
         p = "map_" if _NAMES & {field.name for field in (*signature.inputs, *signature.outputs)} else ""
         kind = "" if self.type is None else f", type={self.type!r}"
@@ -87,8 +98,10 @@ class MapPlan:
             lines.append(
                 f"{p}items = [item for item in {p}items if re.search({self.keep!r}, str(item), re.IGNORECASE)]"
             )
+        asked = f"{self.question!r}{kind}, max_parallel={self.parallel}"
+        whole = f"{p}answers = llm_map({p}items, {asked})"
         lines += [
-            f"{p}answers = llm_map({p}items, {self.question!r}{kind}, max_parallel={self.parallel})",
+            whole if chars <= _PART_CHARS else _PARTS.format(p=p, chars=_PART_CHARS, most=_PART_ITEMS, asked=asked),
             f"{p}failed = sum(one is None for one in {p}answers)",
             f'print(len({p}items), "items,", {p}failed, "failed;", Counter(map(str, {p}answers)).most_common(10))',
         ]

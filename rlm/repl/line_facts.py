@@ -85,7 +85,7 @@ def lines_about(task: str, text: str) -> str:
         parts.append(f"{found[key]:>7,} x  {shorten(example, _ABOUT_WIDTH)}")
         pattern = pattern_of(example, key, weights) if found[key] >= _PATTERN_LINES else ""
         if pattern:
-            parts.append(f'{"":>9}  as a pattern: r"{pattern}"')
+            parts.append(f'{"":>9}  as a pattern for re.search: r"{pattern}"')
     return "\n".join(["Lines about the task, how many there are, and an example:", *parts])
 
 

@@ -31,7 +31,7 @@ from .hints.rules import CellFacts, hints_for
 from .host_calls import CallLog, current_call
 from .input_files import hashed_files
 from .llm import OutOfTime, RunModels
-from .opening import first_cell
+from .opening import given_cell
 from .output_checks import output_check
 from .output_files import missing_files, take_files
 from .profiles import profile_for
@@ -178,8 +178,8 @@ class RunLoop:
         self.emit(event_data.budget_used(self.id, self.ledger, len(self.history)))
 
     async def _ask(self, number: int) -> Answer:
-        if number == 1 and not self.recorded and self.config.mode != "repl":
-            cell = await first_cell(self.config, self.inputs, self.models)
+        if number > len(self.recorded) and self.config.mode != "repl":
+            cell = await given_cell(self.config, self.inputs, self.models, self.history)
             if cell is not None:
                 return self.models.give(cell, number)
         settings = self.profile.reply_settings(list(self.history))

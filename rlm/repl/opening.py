@@ -1,4 +1,5 @@
-"""The first cell of a run whose mode is not `repl`: the mode is decided, and the cell is written from a plan."""
+"""Cells that the engine writes in a run whose mode is not `repl`: the first one, from what is decided; and the one in
+which an `auto` run changes to direct reading, where code got nowhere."""
 
 from __future__ import annotations
 
@@ -11,13 +12,35 @@ from ..events import ModeChosen
 from ..extraction.errors import ExtractionError
 from ..models.profile import profile_of
 from ..reading import ModeChoice
-from ..reading.choice import choose_mode, plan_map
+from ..reading.choice import choose_mode, estimate_tokens, plan_map, room_for
 
 if TYPE_CHECKING:
+    from ..history import REPLHistory
     from .config import RunConfig
     from .llm import RunModels
 
 _DIRECT = "outputs = ask_for_outputs()\nSUBMIT(**outputs)"
+
+
+NOWHERE = 3
+"""After so many iterations that failed, one after another, an `auto` run reads its inputs directly, if they fit."""
+
+
+async def given_cell(
+    config: RunConfig, inputs: Mapping[str, Any], models: RunModels, history: REPLHistory
+) -> str | None:
+    """Return the reply of the next iteration where the engine writes it; None where the main model is to."""
+    if len(history) == 0:
+        return await first_cell(config, inputs, models)
+    written = any(_DIRECT in entry.code for entry in history)
+    if config.mode != "auto" or written or history.consecutive_errors != NOWHERE:
+        return None
+    window = profile_of(config.main_model).context_window
+    if (tokens := estimate_tokens(inputs)) > room_for(window):
+        return None
+    why = f"code failed {NOWHERE} times in a row, and about {tokens:,} tokens fit into the window"
+    models.emit(ModeChosen(models.emit.run_id, "direct", why, config.mode, False, None))
+    return f"Code got nowhere; the inputs can be read whole.\n```python\n{_DIRECT}\n```"
 
 
 async def first_cell(config: RunConfig, inputs: Mapping[str, Any], models: RunModels) -> str | None:
@@ -34,7 +57,8 @@ async def first_cell(config: RunConfig, inputs: Mapping[str, Any], models: RunMo
     if choice.mode == "direct":
         return f"The inputs can be read whole.\n```python\n{_DIRECT}\n```"
     if plan is not None:
-        return f"Each item is judged on its own.\n```python\n{plan.code(config.signature)}\n```"
+        code = plan.code(config.signature, _chars(inputs.get(plan.over)))
+        return f"Each item is judged on its own.\n```python\n{code}\n```"
     return None
 
 
@@ -52,3 +76,10 @@ async def _choice(config: RunConfig, inputs: Mapping[str, Any], models: RunModel
         return await choose_mode(config.signature, inputs, profile_of(config.main_model).context_window, ask)
     except ExtractionError as error:
         return ModeChoice("repl", f"the model could not say which mode is best: {error}", asked=True)
+
+
+def _chars(value: Any) -> int:
+    """Return about how many characters a value has."""
+    if isinstance(value, list | tuple):
+        return sum(len(one) if isinstance(one, str) else 200 for one in value)
+    return len(value) if hasattr(value, "__len__") else 0

@@ -213,11 +213,12 @@ class ReplTools:
         return answers
 
     async def llm_map(
-        self, items: list[Any], question: str, type: Any = None, max_parallel: int = _PARALLEL
+        self, items: list[Any], question: str, type: Any = None, max_parallel: int = _PARALLEL, of: int | None = None
     ) -> list[Any]:
         """Ask one question about each of many items; answers in order, None where one failed (llm_errors() says why).
 
         `type` as in llm_query: llm_map(lines, "What is it about?", type=["war", "trade"]). Short items share a call.
+        More than fits into a call is asked in parts; with `of`, the items that are left, the budget is checked for all.
         """
         wanted = wanted_type(type)
         if not isinstance(items, list):
@@ -230,6 +231,7 @@ class ReplTools:
         past = self.models.past
         asked = replace(asked, known=past.map_answers.get(asked.digest, {}) if past is not None else {})
         estimate = asked.estimate(await self.models.sub_prices())
+        estimate = estimate.scaled(max(1.0, (of or 0) / max(1, len(items))))
         estimate.check(self.ledger.remaining())
         digest, done = asked.digest, 0
         used = (estimate.items, estimate.calls, estimate.tokens_in + estimate.tokens_out, estimate.cost_usd)

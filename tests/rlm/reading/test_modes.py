@@ -12,6 +12,7 @@ from rlm import events
 from rlm.models.profile import ModelProfile
 from rlm.models.scripted import scripted_lm
 from rlm.reading import MapPlan
+from rlm.reading.choice import advice
 from rlm.repl.config import RunConfig
 from rlm.repl.loop import RunLoop
 from rlm.repl.replay import RecordedRun
@@ -251,3 +252,61 @@ async def test_a_map_that_was_cut_off_goes_on_from_its_trace(pool, tmp_path):
     rest = dataclasses.replace(config, sub_model=scripted_lm(["money", "money"]))
     result = await RunLoop(rest, {"docs": docs}, past=past).run()
     assert result.outputs_to_dict() == {"topics": {"money": 3, "weather": 1}}
+
+
+async def test_auto_reads_directly_where_code_gets_nowhere(make):
+    way = json.dumps({"way": "code", "question": "", "answers": [], "counted": ""})
+    broken = "I try.\n```python\n1 / 0\n```"
+    run = make("doc -> answer: int", [way, *[broken] * 3, '{"answer": 7}'], mode="auto")
+    result = await run.result(doc="the answer is seven. " * 200)
+    assert isinstance(result, Submitted)
+    assert (result.outputs.answer, result.iterations) == (7, 4)
+    modes = [(event.mode, event.why) for event in run.of(events.ModeChosen)]
+    assert [mode for mode, _ in modes] == ["repl", "direct"]
+    assert "code failed 3 times in a row" in modes[1][1]
+
+
+async def test_a_text_that_does_not_fit_is_left_to_code(make):
+    way = json.dumps({"way": "code", "question": "", "answers": [], "counted": ""})
+    broken = "I try.\n```python\n1 / 0\n```"
+    run = make("doc -> answer: int", [way, *[broken] * 3, "```python\nSUBMIT(answer=len(doc))\n```"], mode="auto")
+    result = await run.result(doc="the answer is seven. " * 5_000)
+    assert result.outputs.answer == 105_000
+    assert [event.mode for event in run.of(events.ModeChosen)] == ["repl"]
+
+
+@pytest.mark.parametrize(
+    ("chars", "answered", "tokens", "calls", "why"),
+    [
+        (3_000, False, 5_000, 0, "about 937 tokens"),
+        (3_000, True, 5_000, 0, None),
+        (3_000, True, 50_000, 0, "about 937 tokens"),
+        (900_000, False, 50_000, 40, "asked 40 questions"),
+        (900_000, True, 50_000, 40, None),
+        (900_000, False, 50_000, 3, None),
+    ],
+)
+def test_auto_is_advised_where_it_would_have_helped(chars, answered, tokens, calls, why):
+    found = advice({"doc": "x" * chars}, None, answered=answered, tokens=tokens, calls=calls)
+    assert (found is None) if why is None else why in found
+
+
+async def test_a_map_over_more_than_a_call_takes_is_asked_in_parts_and_refused_as_a_whole(make):
+    docs = [f"{'the rain fell' if n % 3 else 'I paid'} {'x' * 2_000}" for n in range(1_200)]
+    answers = {"the rain fell": '"weather"', "*": '"money"'}
+    run = make("docs: list[str] -> number: int", [], answers, mode="map", map=PLAN)
+    run.config = dataclasses.replace(run.config, sub_model=scripted_lm(answers))
+    run.config = dataclasses.replace(run.config, trigger=dataclasses.replace(run.config.trigger, max_llm_calls=5_000))
+    result = await run.result(docs=docs)
+    assert result.outputs.number == 400
+    started = run.of(events.MapStarted)
+    assert len(started) > 1
+    assert [event.items for event in started] == sorted((event.items for event in started), reverse=True)
+    few = dataclasses.replace(run.config, trigger=dataclasses.replace(run.config.trigger, max_llm_calls=1_000))
+    run.config, asked = (
+        dataclasses.replace(few, trigger=dataclasses.replace(few.trigger, max_iterations=1)),
+        len(started),
+    )
+    refused = await run.result(docs=docs)
+    assert "LLM calls are needed" in refused.history[0].output
+    assert len(run.of(events.MapStarted)) == asked

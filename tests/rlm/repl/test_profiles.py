@@ -182,7 +182,7 @@ def test_a_field_with_many_values_is_described_with_its_number_and_what_each_end
     assert "line.split()[0] has 60 values, such as '12:00:00', '12:00:01'" in shown
     assert "line.split()[1] has 40 values, such as 'part0:', 'part1:'; each ends with ':': .rstrip(':')" in shown
     assert "line.split()[3]" not in shown  # of the message
-    pattern = re.search(r'as a pattern: r"(.+)"', shown)[1]
+    pattern = re.search(r'as a pattern for re.search: r"(.+)"', shown)[1]
     assert [re.search(pattern, row).groups() for row in rows[:2]] == [("0", "0"), ("1", "7")]
 
 
