@@ -156,6 +156,52 @@ def export_run(run_id: str, form: str, output: str | None) -> None:
         click.echo(note, err=True)
 
 
+@command.command("training")
+@click.option("--to", "form", type=click.Choice(["sft", "preferences", "verifiers"]), required=True, help="The form.")
+@click.option("--search", metavar="TEXT", help="Only runs with this text in id, task, model, reason or answer.")
+@click.option("--replay-check", is_flag=True, help="Leave out runs whose cells print something else when run again.")
+@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, allow_dash=True), help="The file.")
+def training(form: str, search: str | None, replay_check: bool, output: str) -> None:
+    """Write training data from runs that submitted and that nothing disputes, a JSON object a line.
+
+    `sft` has the conversations. `preferences` has pairs from runs with `agree`: one whose answer was taken, and one
+    that gave another. `verifiers` has prompts with the answers, for environments that check them.
+
+    \b
+    Example:
+      rlm runs training --to sft -o train.jsonl --search invoices --replay-check
+    """
+    import json
+
+    from ...traces.export.training import is_example, training_lines
+    from ..console import count, write_file
+
+    runs = [run for run in _load().roots.where(search=search) if is_example(run)]
+    same = [run for run in runs if not replay_check or _replays(run)]
+    lines = [json.dumps(line, ensure_ascii=False, default=repr) for _, line in training_lines(same, form)]
+    text = "".join(f"{line}\n" for line in lines)
+    if output == "-":
+        click.echo(text, nl=False)
+    else:
+        write_file(Path(output), text)
+    left_out = f"; {count(len(runs) - len(same), 'run')} left out by --replay-check" if replay_check else ""
+    click.echo(f"{count(len(lines), 'line')} from {count(len(same), 'run')}{left_out}.", err=True)
+
+
+def _replays(run: Any) -> bool:
+    """Return whether the cells of a run, and of those that it is made of, print the same when they run again."""
+    import asyncio
+
+    from ...replay import replay
+    from ..recorded_tasks import recorded_task
+
+    members = run.children if run.beginning.get("loop_id") else [run]
+    try:
+        return all(asyncio.run(replay(member, recorded_task(member, {}))).same for member in members)
+    except (click.ClickException, ValueError):
+        return False  # without its task file, or its inputs
+
+
 @command.command("prune")
 @click.option("--older", metavar="AGE", callback=_duration, help="Runs that started longer ago than this: 12h, 30d.")
 @click.option("--keep-bytes", metavar="SIZE", callback=_size, help="The oldest runs, until the rest fits: 500MB, 2GiB.")

@@ -115,3 +115,65 @@ def test_the_command_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+TASK = """\
+signature: "doc: str -> n: int"
+inputs: {doc: "one two three"}
+models: {main: {scripted: replies.yaml}}
+"""
+
+
+def run_task(folder: Path, replies: dict[str, str] | list[str], more: str = "") -> None:
+    (folder / "replies.yaml").write_text(json.dumps({"main": replies}))
+    (folder / "task.yaml").write_text(TASK + more)
+    assert CliRunner().invoke(rlm, ["run", "task.yaml", "-q"]).exit_code == 0
+
+
+def test_conversations_of_submitted_runs_are_training_data(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", "sk-secret-secret-secret")
+    run_task(
+        tmp_path, [cell("print('sk-secret-secret-secret', len(doc))"), cell("SUBMIT(n=len(doc.split()))", "I count.")]
+    )
+    run_task(tmp_path, [cell("import time\nprint(time.time_ns(), len(doc))\nSUBMIT(n=3)")])
+    done = command("training", "--to", "sft", "-o", "train.jsonl")
+    assert "2 lines from 2 runs." in done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
+    roles = sorted([message["role"] for message in line["messages"]] for line in lines)
+    assert roles == [["system", "user", "assistant"], ["system", "user", "assistant", "user", "assistant"]]
+    assert any(line["messages"][-1]["content"].startswith("I count.") for line in lines)
+    assert "sk-secret" not in (tmp_path / "train.jsonl").read_text()
+    checked = command("training", "--to", "sft", "-o", "-", "--replay-check")
+    assert "1 line from 1 run; 1 run left out by --replay-check." in checked.stderr
+    (line,) = map(json.loads, checked.stdout.splitlines())
+    assert len(line["messages"]) == 5
+
+
+def test_tasks_with_their_answers_are_rows_for_environments(command: Command, tmp_path: Path) -> None:
+    run_task(tmp_path, [cell("SUBMIT(n=len(doc.split()))")])
+    (row,) = map(json.loads, command("training", "--to", "verifiers", "-o", "-").stdout.splitlines())
+    assert [message["role"] for message in row["prompt"]] == ["system", "user"]
+    assert (json.loads(row["answer"]), row["info"]["inputs"]) == ({"n": 3}, {"doc": "one two three"})
+
+
+def test_runs_that_agree_are_preferred_to_one_that_does_not(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.support.skilled_model import skilled_lm
+
+    asked: list[str] = []
+
+    def skill(prompt: str) -> str:
+        asked.append(prompt)
+        return cell("SUBMIT(n=len(doc))") if len(asked) == 2 else cell("SUBMIT(n=len(doc.split()))")
+
+    lm = skilled_lm(skill)
+    monkeypatch.setattr("rlm.runner.make_model", lambda spec, role, had=0: lm)
+    run_task(tmp_path, ["-"], "agree: 3\n")
+    (pair,) = map(json.loads, command("training", "--to", "preferences", "-o", "-").stdout.splitlines())
+    assert "len(doc.split())" in pair["chosen"][-1]["content"]
+    assert "len(doc))" in pair["rejected"][-1]["content"]
+    taken = [json.loads(line) for line in command("training", "--to", "sft", "-o", "-").stdout.splitlines()]
+    assert [line["messages"][-1] for line in taken] == [pair["chosen"][-1]] * 2
