@@ -200,6 +200,11 @@ class Connection:
         if not owner.done():
             owner.cancel()
 
+    def forget(self) -> None:
+        """After a fork: the server is the parent's. The next call starts one of our own."""
+        self._owner = self._closing = self._client = self._opening = None
+        self._starts = 0
+
     def shown(self, text: str) -> str:
         """Return text of the server as it may be shown: without secrets and control characters, and not long."""
         return shorten(clean(Redactor().text(text)), _MAX_MESSAGE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import os
 import weakref
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
@@ -113,6 +114,16 @@ _all_servers: weakref.WeakSet[McpServers] = weakref.WeakSet()
 def _end(connections: Iterable[Connection]) -> list[Future[None]]:
     """End servers, without waiting: this runs wherever garbage is collected."""
     return [background.submit(connection.close()) for connection in connections if connection.is_started]
+
+
+def _forget_all() -> None:
+    """After a fork: what is open belongs to the parent."""
+    for servers in list(_all_servers):
+        for connection in servers._connections.values():
+            connection.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
 
 
 @atexit.register

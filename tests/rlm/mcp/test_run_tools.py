@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +138,24 @@ def test_help_says_where_a_person_is_asked() -> None:
         other = {tool.tool: "A person is asked" in tool.doc for tool in mcp.tools()}
     assert asked == {"create": True, "echo": False, "fail": False, "numbers": False}
     assert other == {"create": False, "echo": True, "fail": True, "numbers": True}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_process_has_servers_of_its_own() -> None:
+    with servers() as mcp:
+        (tool,) = [tool for tool in mcp.tools() if tool.tool == "echo"]
+        assert asyncio.run(mcp.call(tool, {"text": "parent"})) == "parent"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # there are threads, which later versions of Python warn of
+            child = os.fork()
+        if child == 0:
+            code = 1
+            with contextlib.suppress(BaseException):
+                code = 0 if asyncio.run(mcp.call(tool, {"text": "child"})) == "child" else 2
+            mcp.close()
+            os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert asyncio.run(mcp.call(tool, {"text": "parent"})) == "parent"
 
 
 def test_the_package_may_be_missing(hide_packages: Any) -> None:
