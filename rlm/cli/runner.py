@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -16,7 +16,7 @@ import click
 from . import exit_codes
 
 if TYPE_CHECKING:
-    from ..events import Event
+    from ..events import Event, TriggerFired
     from ..repl.replay import RecordedRun
     from ..results import ExecutionResult
     from ..tasks import Task
@@ -48,7 +48,8 @@ def run_and_show(task: Task, output: Any, options: Mapping[str, Any], past: Reco
     preflight.require(task)
     for warning in preflight.size_warnings(task):
         click.echo(f"warning: {warning}", err=True)
-    result, interrupted = _run(task, choose_view(options["quiet"]), past)
+    fired: list[TriggerFired] = []
+    result, interrupted = _run(task, choose_view(options["quiet"]), past, fired)
     if options["as_json"]:
         print_json(json.loads(result.to_json()), output, indent=2 if output.isatty() else None)
     else:
@@ -60,7 +61,7 @@ def run_and_show(task: Task, output: Any, options: Mapping[str, Any], past: Reco
     if interrupted:
         click.echo(_how_to_resume(result, str(task.path)), err=True)
         return exit_codes.INTERRUPTED
-    if advice := _retry_advice(result) or (None if task.models.scripted else _budget_advice(result)):
+    if advice := _retry_advice(result) or (None if task.models.scripted else _budget_advice(result, fired)):
         click.echo(advice, err=True)
     if not options["quiet"] and (advice := _mode_advice(task, result)):
         click.echo(advice, err=True)
@@ -82,17 +83,25 @@ async def until_interrupted(work: Awaitable[T], cancel: Callable[[], None]) -> t
         return await work, interrupts > 0
 
 
-def _run(task: Task, view: View, past: RecordedRun | None) -> tuple[ExecutionResult[Any], bool]:
-    from ..events import fan_out
+def _run(
+    task: Task, view: View, past: RecordedRun | None, fired: list[TriggerFired]
+) -> tuple[ExecutionResult[Any], bool]:
+    """Run a task; return its result, and whether it was interrupted. `fired` gets the limits that ended runs."""
+    from ..events import TriggerFired, fan_out
     from ..runner import make_run
     from ..traces.writer import TraceWriter, default_observer
     from .approval_prompt import ask_at_terminal
+
+    def keep_reason(event: Event) -> None:
+        if isinstance(event, TriggerFired):
+            fired.append(event)
 
     writer, spans = default_observer(), telemetry()
     ask_at_terminal(task, view)
     view.start(task)
     try:
-        run = make_run(task, observe=fan_out(writer, guarded(view), spans, _cost_observer(task, view)), past=past)
+        observers = (writer, guarded(view), spans, _cost_observer(task, view), keep_reason)
+        run = make_run(task, observe=fan_out(*observers), past=past)
         return asyncio.run(until_interrupted(run, run.cancel))
     finally:
         view.stop()
@@ -187,21 +196,26 @@ def _mode_advice(task: Task, result: ExecutionResult[Any]) -> str | None:
     return None if why is None else f"{why}: try --mode auto (or `mode: auto` in the task file)"
 
 
-def _budget_advice(result: ExecutionResult[Any]) -> str | None:
+def _budget_advice(result: ExecutionResult[Any], fired: Sequence[TriggerFired]) -> str | None:
     """Return how to continue a run that a limit ended, with the number to raise; None for any other."""
     from ..events import ignore
-    from ..results import Extracted
+    from ..results import Extracted, Failed
     from ..traces.writer import default_observer
 
-    if (
-        not isinstance(result, Extracted)
-        or not result.reason.limit
-        or not result.run_id
-        or default_observer() is ignore
+    if isinstance(result, Extracted):
+        reason = result.reason
+    elif (
+        isinstance(result, Failed)
+        and result.history
+        and (own := [event for event in fired if event.run_id == result.run_id])
     ):
+        reason = own[-1].reason
+    else:
         return None
-    option = "--" + result.reason.setting.replace("_", "-")
-    return f"To continue with a larger budget: rlm resume {result.run_id} {option} {2 * result.reason.limit:.10g}"
+    if not reason.limit or not result.run_id or default_observer() is ignore:
+        return None
+    option = "--" + reason.setting.replace("_", "-")
+    return f"To continue with a larger budget: rlm resume {result.run_id} {option} {2 * reason.limit:.10g}"
 
 
 def _how_to_resume(result: ExecutionResult[Any], task_file: str) -> str:

@@ -182,8 +182,17 @@ def frame(state: RunState, width: int, height: int) -> RenderableType:
     with state.lock:
         shown = list(state.calls.items())[: max(1, min(_CALLS, height - 12))]
         calls, gauges = _calls(state, shown, width), _gauges(state, width)
-        room = max(3, min(24, height - len(shown) - 8))
-        return Group(_code(state, width, room), *calls, gauges)
+        room = max(3, min(24, height - len(shown) - 9))
+        return Group(_code(state, width, room), *_wait(state), *calls, gauges)
+
+
+def _wait(state: RunState) -> list[RenderableType]:
+    """Return who is waited for, why and for how long, on a line of its own: the title of the code is soon full."""
+    waiting = state.current_wait()
+    if waiting is None:
+        return []
+    left = duration(waiting.until - state.clock())
+    return [Text(f" waiting {left} for {clean(waiting.model)}: {clean(waiting.reason)}", "yellow")]
 
 
 def _code(state: RunState, width: int, room: int) -> RenderableType:
@@ -192,9 +201,6 @@ def _code(state: RunState, width: int, room: int) -> RenderableType:
     if state.iteration:
         title.append(f"iteration {state.iteration} · ", "bold")
     title.append(f"{_PHASES.get(state.phase, state.phase)}, {duration(state.seconds_in_phase())} ")
-    if (waiting := state.current_wait()) is not None:
-        left = duration(waiting.until - state.clock())
-        title.append(f"· waiting {left} for {clean(waiting.model)}: {clean(waiting.reason)} ", "yellow")
     lines = clean(state.code).splitlines()
     hidden = max(0, len(lines) - room)
     shown = "\n".join(line[: max(10, width - 4)] for line in lines[:room])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -57,6 +58,7 @@ def test_what_was_written_in_place_of_code_is_shown(server, tmp_path, capfd):
     assert "iteration 1 failed (no code) the reply was empty" in err
     assert "iteration 2 failed (no code) the model wrote: I cannot help with that." in err
     assert "output of the last one: the model wrote: I cannot help with that." in out
+    assert re.search("To continue with a larger budget: rlm resume [0-9a-f]{12} --max-iterations 4", err)
 
 
 def test_a_key_is_asked_for_where_none_was_sent(server, tmp_path, capfd, monkeypatch):

@@ -407,6 +407,6 @@ def test_a_wait_for_a_provider_is_shown_until_it_is_over() -> None:
         view.observe(event)
     assert "waiting 20 s for openai/gpt-5-mini: too many requests" in out.getvalue()
     clock.now += 5
-    assert "waiting 15 s for openai/gpt-5-mini" in drawn(state, width=120)
+    assert "waiting 15 s for openai/gpt-5-mini: too many requests" in drawn(state, width=80)
     clock.now += 15
     assert "waiting" not in drawn(state, width=120)
