@@ -33,13 +33,13 @@ def fields_of_lines(text: str) -> str:
         return ""
     whole = len(text) <= _SAMPLED_PARTS * _SAMPLED_CHARS
     numbered = " ".join(f"[{place}] {word[:40]!r}" for place, word in enumerate(rows[0]))
-    parts = [f"The first line in parts, as line.split() gives them: {numbered}"]
+    parts = [f"{'The first' if whole else 'A'} line in parts, as line.split() gives them: {numbered}"]
     columns = [Counter(row[place] for row in rows) for place in range(min(_PLACES, min(map(len, rows))))]
     last = _last_field(columns, len(rows))
     for place, values in enumerate(columns):
         if 1 < len(values) <= _FEW_VALUES:
             listed = ", ".join(repr(value[:40]) for value, _ in values.most_common())
-            parts.append(f"line.split()[{place}] is one of {listed}")
+            parts.append(f"line.split()[{place}] is {'one' if whole else 'often one'} of {listed}")
         elif place <= last and whole and len(values) > _FEW_VALUES:
             (first, _), (second, _), *_ = values.most_common(2)
             ends = _common_end(values)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .code_facts import names_read, nodes_of
+from .places import misplaced
 
 SPELLED = "{text!r} is not in {name}, but {found!r} is, {times:,} times, as in {line!r}."
 LOWERED = "The code compares with text in lower case, and {text!r} is not in lower case."
@@ -56,6 +57,8 @@ class Texts:
                     hint = _nearest_text(wanted, name, whole, lowered="lower" in _methods(self.code))
                 if hint is not None:
                     return hint
+            if (hint := misplaced(self.code, _lines(text))) is not None:
+                return hint
         return None
 
     def unmatched(self) -> str | None:
