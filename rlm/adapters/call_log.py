@@ -19,7 +19,7 @@ from ..dspy_bridge import RecordedCall, collect_calls
 from ..models.client import Answer, ModelError, ask
 from ..models.errors import describe, read_fault
 from ..models.middleware import with_middleware
-from ..models.profile import profile_of, protect_keys
+from ..models.profile import name_of, profile_of, protect_keys
 from ..models.requests import config_for, request_for
 from .registry import profile_of_adapter
 
@@ -181,7 +181,7 @@ def recording(step: str, lm: Any, into: Recording | None = None, by: Any = None)
 def _model_call(step: str, lm: Any, call: RecordedCall, seconds: float) -> ModelCall:
     text, *others = call.texts
     cost = call.cost_usd
-    if not call.cached and call.model == str(getattr(lm, "model", lm)):
+    if not call.cached and call.model == name_of(lm):
         cost = profile_of(lm).cost(call.tokens_in, call.tokens_out, cost)
     return ModelCall(
         step=step,
@@ -286,6 +286,6 @@ def _record(
     if system is not None:
         messages = ({"role": "system", "content": system}, *messages)
     used = (answer.tokens_in, answer.tokens_out, answer.cost_usd, seconds, answer.cached)
-    call = ModelCall(step, str(getattr(lm, "model", lm)), messages, answer.text, answer.truncated, *used)
+    call = ModelCall(step, name_of(lm), messages, answer.text, answer.truncated, *used)
     record.extend(Recording([call], seconds))
     report(call)

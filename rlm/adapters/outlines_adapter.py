@@ -22,7 +22,7 @@ from dspy.utils.exceptions import AdapterParseError
 from ..dspy_bridge import StreamProgress, adapter_fallback_scope
 from ..extraction import MaxRetriesExceeded, Reply
 from ..extraction.retry import DEFAULT_ATTEMPTS
-from ..models.profile import profile_of
+from ..models.profile import name_of, profile_of, settings_of
 from .call_log import Recording, recording
 from .metrics import TierCounts, TierMetrics
 from .output_spec import NoTarget, label_of, target_of_signature
@@ -106,7 +106,7 @@ class OutlinesAdapter(ChatAdapter):  # type: ignore[misc]
     async def _answer(
         self, lm: Any, lm_kwargs: Mapping[str, Any], signature: Any, demos: Any, inputs: Any, *, asynchronous: bool
     ) -> Outputs:
-        label, model = label_of(signature), str(getattr(lm, "model", lm))
+        label, model = label_of(signature), name_of(lm)
         failures: dict[int, AdapterParseError] = {}
         refused: Reply | None = None
         with adapter_fallback_scope() as progress:
@@ -266,7 +266,7 @@ def _is_usable(signature: Any, text: str) -> bool:
 
 def _one_answer(lm: Any, lm_kwargs: Mapping[str, Any], label: str) -> dict[str, Any]:
     """Return the keywords for one answer: a constrained model gives the same one again and again."""
-    keywords, defaults = dict(lm_kwargs), getattr(lm, "kwargs", None) or {}
+    keywords, defaults = dict(lm_kwargs), settings_of(lm)
     count = keywords.get("n") or defaults.get("n") or 1
     if count > 1:
         logger.warning("%s: n=%d answers were requested; tier 3 gives one", label, count)

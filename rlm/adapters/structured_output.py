@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from ..extraction import ParseError, Reply
 from ..json_schema import is_open
 from ..models.client import ModelError
+from ..models.profile import name_of, settings_of
 from .call_log import Recording
 from .output_spec import Target
 from .tiers import StrictTier
@@ -122,12 +123,12 @@ def _possible(lm: Any) -> tuple[Way, ...]:
 
 
 def _key(lm: Any) -> _Key:
-    settings = getattr(lm, "kwargs", None) or {}
+    settings = settings_of(lm)
     engine = getattr(lm, "engine", None)
     address = str(settings.get("api_base") or settings.get("base_url") or "")
     # An engine of this process is remembered for as long as it lives, and not kept alive by that.
     reference = engine if engine is None or isinstance(engine, str) else weakref.ref(engine)
-    return str(getattr(lm, "model", "")), address, reference
+    return name_of(lm), address, reference
 
 
 class StructuredTier(StrictTier):

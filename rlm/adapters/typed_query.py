@@ -16,7 +16,7 @@ from typing import Any, Generic, Literal, TypeVar, get_args
 from ..extraction import ExtractionError, ParseError, Reply
 from ..extraction.retry import DEFAULT_ATTEMPTS
 from ..models.client import Answer
-from ..models.profile import profile_of
+from ..models.profile import name_of, profile_of
 from .call_log import Recording, call_adapter, call_constrained, call_model
 from .metrics import TierMetrics, metrics_of
 from .output_spec import Target, describe_type, target_of
@@ -302,7 +302,7 @@ def _signature(annotation: Any, system: str | None) -> Any:
 def _count(metrics: TierMetrics | None, label: str, lm: Any, tier: int, record: Recording, *, success: bool) -> None:
     if metrics is None:
         return
-    label, model = f"llm_query: {label}", str(getattr(lm, "model", lm))
+    label, model = f"llm_query: {label}", name_of(lm)
     if record.calls and record.calls[0].step == "tier3":  # it began there, so tiers 1 and 2 have not failed
         metrics.record_start(label, model, 3)
     tries = record.by_tier() or {tier: Recording(seconds=record.seconds)}

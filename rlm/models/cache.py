@@ -24,6 +24,7 @@ from typing import Any, Literal, TypeVar, get_args
 from urllib.parse import urlsplit
 
 from ..files import FileLock
+from .profile import settings_of
 from .requests import CLIENT
 
 Mode = Literal["off", "read", "read-write"]
@@ -65,7 +66,7 @@ def run_scope() -> Iterator[None]:
 
 def request_hash(lm: Any, turns: Sequence[tuple[str, str]], system: str | None, options: Mapping[str, Any]) -> bytes:
     """Return a hash of everything that a response depends on: model, address, messages and settings."""
-    given = {**(getattr(lm, "kwargs", None) or {}), **options}
+    given = {**settings_of(lm), **options}
     settings = {name: value for name, value in given.items() if name not in _NOT_IN_HASH and value is not None}
     parts = urlsplit(str(given.get("api_base") or given.get("base_url") or ""))
     where = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -15,7 +15,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..text import shorten
-from .profile import NO_KEY, OTHER_CREDENTIALS, key_variables, profile_of, provider_of, without_keys
+from .profile import (
+    NO_KEY,
+    OTHER_CREDENTIALS,
+    key_variables,
+    name_of,
+    profile_of,
+    provider_of,
+    settings_of,
+    without_keys,
+)
 
 # dspy's errors, and those of lm15 that they are created from.
 _KINDS = {
@@ -242,7 +251,7 @@ def _advice(fault: Fault, lm: Any) -> str:
     if _is_command(lm):
         return _COMMAND_ADVICE.get(fault.kind, "")
     if fault.kind == "key":
-        other = OTHER_CREDENTIALS.get(provider_of(str(getattr(lm, "model", ""))) or "")
+        other = OTHER_CREDENTIALS.get(provider_of(name_of(lm)) or "")
         if other is not None and profile_of(lm).key_env is None:
             return f"{other[0].upper()}{other[1:]}."
         allowed = "" if fault.special is None else f"{_SPECIAL[fault.special][1]} "
@@ -257,7 +266,7 @@ def _advice(fault: Fault, lm: Any) -> str:
 def _key_advice(lm: Any, names: tuple[str, ...]) -> str:
     """Return what to do about a key: it is checked where there is one, and set where there is none."""
     used = next((name for name in names if os.environ.get(name)), None)
-    given = (getattr(lm, "kwargs", None) or {}).get("api_key")
+    given = settings_of(lm).get("api_key")
     if profile_of(lm).key_env is None and given not in (None, NO_KEY):
         return f"Check api_key on the model, or leave it out and set {' or '.join(names)}."
     if used is not None:
@@ -266,13 +275,13 @@ def _key_advice(lm: Any, names: tuple[str, ...]) -> str:
 
 
 def _is_command(lm: Any) -> bool:
-    return provider_of(str(getattr(lm, "model", ""))) in ("cli", "command")
+    return provider_of(name_of(lm)) in ("cli", "command")
 
 
 def _where(lm: Any) -> str:
     """Return the model and, where it was set, its address without a user, a password or a query."""
-    model = str(getattr(lm, "model", type(lm).__name__))
-    settings = getattr(lm, "kwargs", None) or {}
+    model = name_of(lm)
+    settings = settings_of(lm)
     base = settings.get("api_base") or settings.get("base_url")
     if not isinstance(base, str):
         return model

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..files import home
 from .cache import Mode, ResponseCache, forget_occurrence, next_occurrence, request_hash
-from .profile import holds_key, profile_of
+from .profile import holds_key, is_remote, profile_of
 
 if TYPE_CHECKING:
     from .rate_limit.bucket import Limit
@@ -91,7 +91,7 @@ def rate_limiter_for(lm: Any) -> RateLimiter | None:
     """Return the rate limiter of a model; None where it has none."""
     global _shared_store
     limit = profile_of(lm).rate_limit or _active.limits.get(str(lm.model))
-    if limit is None and (_active.store is None or not _is_remote(lm)):
+    if limit is None and (_active.store is None or not is_remote(lm)):
         return None
     from .rate_limit.bucket import Limit
     from .rate_limit.limiter import RateLimiter, limiter_key
@@ -132,12 +132,7 @@ def cached_request_for(
     lm: Any, turns: Sequence[tuple[str, str]], system: str | None, options: Mapping[str, Any]
 ) -> CachedRequest | None:
     """Return a request as the response cache identifies it; None where it is not cached."""
-    if _active.cache is None or not _is_remote(lm):
+    if _active.cache is None or not is_remote(lm):
         return None
     key = request_hash(lm, turns, system, options)
     return CachedRequest(_active.cache, lm, key, next_occurrence(key))
-
-
-def _is_remote(lm: Any) -> bool:
-    """Return whether a model is called over the network. A model in this process has an engine of its own."""
-    return profile_of(lm).engine is None and isinstance(getattr(lm, "engine", None), str)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -76,6 +76,22 @@ def profile_of(lm: Any) -> ModelProfile:
 NO_KEY = "no-key-is-needed"
 """The key of a self-hosted server without one: these often need none, but their clients insist on one."""
 
+
+def name_of(lm: Any) -> str:
+    """Return the name of a model, as in `provider/name`; that of its class where it has none."""
+    return str(getattr(lm, "model", None) or type(lm).__name__)
+
+
+def settings_of(lm: Any) -> Mapping[str, Any]:
+    """Return the settings of a model: those of `dspy.LM(..., temperature=0)`, its address and key among them."""
+    return getattr(lm, "kwargs", None) or {}
+
+
+def is_remote(lm: Any) -> bool:
+    """Return whether a model is asked over the network: it names an engine of dspy, and has none of its own."""
+    return profile_of(lm).engine is None and isinstance(getattr(lm, "engine", None), str)
+
+
 KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "anthropic": ("ANTHROPIC_API_KEY",),
@@ -121,7 +137,7 @@ def key_variables(lm: Any, named: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Return the environment variables that may hold the API key; `named` are those that an error names."""
     if key_env := profile_of(lm).key_env:
         return (key_env,)
-    provider = provider_of(str(getattr(lm, "model", ""))) or "openai"
+    provider = provider_of(name_of(lm)) or "openai"
     return named or KEY_VARIABLES.get(provider) or (f"{provider.upper()}_API_KEY",)
 
 
@@ -143,7 +159,7 @@ def holds_key(text: str, lm: Any) -> bool:
 
 
 def _secrets(lm: Any) -> Iterator[str]:
-    settings = getattr(lm, "kwargs", None) or {}
+    settings = settings_of(lm)
     headers = {**(settings.get("headers") or {}), **(settings.get("extra_headers") or {})}
     values = [settings.get("api_key"), *(os.environ.get(name) for name in key_variables(lm))]
     values += [value for name, value in headers.items() if _is_secret_header(name)]

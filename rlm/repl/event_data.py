@@ -25,6 +25,7 @@ from ..events import (
 )
 from ..extraction.retry import Attempt
 from ..history import VariableChanges
+from ..models.profile import name_of
 from ..mounts.output import OutputFile
 from ..signatures import Signature
 
@@ -52,7 +53,7 @@ def run_started(
         signature=config.signature.once("info", lambda: _signature(config.signature)),
         inputs=dict(inputs),
         depth=ledger.depth,
-        models=ModelNames(*(str(getattr(model, "model", model)) for model in models)),
+        models=ModelNames(*map(name_of, models)),
         trigger=ledger.trigger,
         settings=RunSettings(
             isolation=config.isolation if config.kernel_name is None else f"kernel {config.kernel_name}",

@@ -18,7 +18,7 @@ from ..events import Emitter, ModelAnswered, ModelAsked, ModelFailed, ModelWaiti
 from ..extraction.prompt import extraction_schema
 from ..extraction.retry import Reply
 from ..models.client import Answer, ModelError, ask
-from ..models.profile import profile_of
+from ..models.profile import name_of, profile_of
 from ..models.requests import OnWait, Wait, on_wait, retry_within
 from ..signatures import Signature
 from .conversation import Conversation
@@ -201,7 +201,7 @@ class RunModels:
         if name is None or name in known:
             return known[name or "sub"]
         for model in known.values():
-            if str(getattr(model, "model", "")) == name:
+            if name_of(model) == name:
                 return model
         raise ValueError(f"model={name!r}: choose one of {', '.join(map(repr, known))}")
 
@@ -372,7 +372,7 @@ class RunModels:
         number, began = next(self._numbers), time.monotonic()
         call = current_call.get() if about["role"] == "sub" else None  # child runs are asked inside a call
         about = {"iteration": None, "retained": 0, "system": None, "call": call, **about}
-        name = str(getattr(model, "model", model))
+        name = name_of(model)
         self.emit(ModelAsked(self.emit.run_id, number, **about, model=name, turns=turns))
         try:
             with on_wait(self._report_wait(number, about["role"])):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from ..profile import settings_of
 from ..requests import Wait, wait
 from .bucket import Limit, Slot
 from .store import Store
@@ -64,7 +65,7 @@ class RateLimiter:
 
 def limiter_key(lm: Any) -> str:
     """Return the key of a model: models of the same name at the same address share a bucket."""
-    settings = getattr(lm, "kwargs", None) or {}
+    settings = settings_of(lm)
     parts = urlsplit(str(settings.get("api_base") or settings.get("base_url") or ""))
     return f"{lm.model} {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
