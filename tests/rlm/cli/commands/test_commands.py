@@ -303,6 +303,7 @@ def test_ctrl_c_while_python_ends_leaves_no_traceback() -> None:
     assert (done.returncode, done.stderr) == (130, "")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("redirection", "code"), [(">&-", 0), ("2>&-", 0), ("<&- >&- 2>&-", 0), (">/dev/full", 4), (">/dev/full 2>&1", 4)]
 )
@@ -312,6 +313,7 @@ def test_streams_that_are_closed_or_full_are_no_internal_error(redirection: str,
     assert (done.returncode, "internal" in done.stderr) == (code, False)
 
 
+@pytest.mark.processes
 def test_a_reader_that_goes_away_is_no_internal_error() -> None:
     command = f"{sys.executable} -m rlm.cli schema | head -c 10; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)

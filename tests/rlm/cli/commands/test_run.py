@@ -200,6 +200,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_keys")
+@pytest.mark.processes
 def test_several_files_are_a_batch(folder: Path) -> None:
     done = subprocess.run([*RUN, "task.yaml", "other.yaml"], cwd=folder, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
@@ -231,6 +232,7 @@ def test_only_keys_that_are_needed_are_asked_for(run: Any, folder: Path, models:
     assert run(Failed("it ran"))[0] == code
 
 
+@pytest.mark.processes
 def test_an_extraction_model_without_a_server_is_4(folder: Path) -> None:
     (folder / "task.yaml").write_text(
         'signature: "doc: str -> n: int"\ninputs: {doc: x}\nbudget: {max_iterations: 0}\n'
@@ -349,6 +351,7 @@ def test_the_example_that_fails(command: Any) -> None:
     assert '"name": "unknown"' in out
 
 
+@pytest.mark.processes
 def test_a_run_goes_on_where_nobody_can_read_its_progress(tmp_path: Path) -> None:
     command = f"{' '.join(RUN)} {EXAMPLES / 'submit.yaml'} --json 2>/dev/full"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, check=False)
@@ -356,12 +359,14 @@ def test_a_run_goes_on_where_nobody_can_read_its_progress(tmp_path: Path) -> Non
     assert json.loads(done.stdout)["status"] == "submitted"
 
 
+@pytest.mark.processes
 def test_an_input_is_piped_in(tmp_path: Path) -> None:
     done = example("submit", "--json", "-q", "-i", "log=@-", input="a log without arrivals\n", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     assert json.loads(done.stdout)["status"] == "failed"
 
 
+@pytest.mark.processes
 def test_on_a_terminal_there_is_a_live_view_and_ctrl_c_ends_it(tmp_path: Path) -> None:
     (tmp_path / "replies.yaml").write_text(
         "main:\n  - |\n    ```python\n    print('hello')\n    ```\n"
