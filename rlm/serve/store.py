@@ -22,6 +22,8 @@ from ..files import FileLock, transaction
 _VERSION = 1
 _BUSY_S = 10.0
 _DAY_S = 86_400.0
+KEPT = 10_000
+"""The latest runs, responses and conversations of one owner that are remembered. Runs of the last day always are."""
 
 _TABLES = (
     """CREATE TABLE sessions (
@@ -37,7 +39,9 @@ _TABLES = (
         WITHOUT ROWID""",
     # What a conversation was, up to the answer of a run: a client that sends it again goes on in its session.
     "CREATE TABLE turns (owner TEXT NOT NULL, hash TEXT NOT NULL, session TEXT NOT NULL, run TEXT NOT NULL,"
-    " PRIMARY KEY (owner, hash)) WITHOUT ROWID",
+    " created REAL NOT NULL, PRIMARY KEY (owner, hash)) WITHOUT ROWID",
+    "CREATE INDEX responses_by_owner ON responses (owner, created)",
+    "CREATE INDEX turns_by_owner ON turns (owner, created)",
 )
 
 
@@ -146,8 +150,11 @@ class ServerStore:
     def add_run(self, run_id: str, owner: str, model: str, session: str | None) -> None:
         """Record a run that is about to start."""
         with self._transaction() as connection:
+            now = time.time()
             sql = "INSERT INTO runs (id, owner, model, session, created) VALUES (?, ?, ?, ?, ?)"
-            connection.execute(sql, (run_id, owner, model, session, time.time()))
+            connection.execute(sql, (run_id, owner, model, session, now))
+            old = "SELECT id FROM runs WHERE owner = ? AND created < ? ORDER BY created DESC LIMIT -1 OFFSET ?"
+            connection.execute(f"DELETE FROM runs WHERE id IN ({old})", (owner, now - _DAY_S, KEPT))
 
     def end_run(self, run_id: str, ending: str, result: dict[str, Any] | None) -> None:
         """Record how a run ended."""
@@ -191,6 +198,8 @@ class ServerStore:
         with self._transaction() as connection:
             values = (response_id, owner, session, run, time.time())
             connection.execute("INSERT INTO responses VALUES (?, ?, ?, ?, ?)", values)
+            old = "SELECT id FROM responses WHERE owner = ? ORDER BY created DESC LIMIT -1 OFFSET ?"
+            connection.execute(f"DELETE FROM responses WHERE id IN ({old})", (owner, KEPT))
 
     def response(self, owner: str, response_id: str) -> tuple[str, str, float] | None:
         """Return session, run and time of a response of an owner; None where there is none."""
@@ -211,7 +220,10 @@ class ServerStore:
     def add_turn(self, owner: str, digest: str, session: str, run: str) -> None:
         """Record a conversation up to the answer of a run, by hash."""
         with self._transaction() as connection:
-            connection.execute("INSERT OR REPLACE INTO turns VALUES (?, ?, ?, ?)", (owner, digest, session, run))
+            values = (owner, digest, session, run, time.time())
+            connection.execute("INSERT OR REPLACE INTO turns VALUES (?, ?, ?, ?, ?)", values)
+            old = "SELECT hash FROM turns WHERE owner = ? ORDER BY created DESC LIMIT -1 OFFSET ?"
+            connection.execute(f"DELETE FROM turns WHERE owner = ? AND hash IN ({old})", (owner, owner, KEPT))
 
     def turn(self, owner: str, digest: str) -> tuple[str, str] | None:
         """Return session and run of a conversation; None where it is not known."""
