@@ -92,7 +92,7 @@ def recorded_task(run: RunRecord, options: Mapping[str, Any]) -> Task:
     source = _source(run)
     recorded = Recorded(
         source["text"],
-        run.inputs(),
+        _inputs(run),
         source.get("models") or {},
         source.get("budget") or {},
         mode=source.get("mode"),
@@ -110,6 +110,16 @@ def recorded_task(run: RunRecord, options: Mapping[str, Any]) -> Task:
     task = load(path, overrides(options), recorded=recorded)
     plan = _plan(run)
     return task if plan is None else task.by_plan(plan, keep_model=bool(options.get("model")))
+
+
+def _inputs(run: RunRecord) -> dict[str, Any]:
+    """Return the recorded inputs, or raise a usage error that names the one that is gone."""
+    from ..traces.encoding import InputNotRecorded
+
+    try:
+        return run.inputs()
+    except InputNotRecorded as error:
+        raise click.UsageError(f"run {run.id} cannot be run again: {error}") from None
 
 
 def _checked(run: RunRecord) -> RunRecord:

@@ -22,7 +22,7 @@ _MAX_LEAVES = 200  # of one field
 _MAX_QUOTE = 200
 _MAX_CUTS = 3
 _MAX_ARGUMENTS = 100
-_LEAST_CHARS = 3
+_LEAST_CHARS, _LEAST_DIGITS = 3, 4
 
 
 PART_TAKEN = "of what was computed, only"
@@ -210,7 +210,7 @@ def written(value: Any) -> list[str]:
     ways = [f"{abs(value):,}", str(abs(value))]
     if isinstance(value, float):
         ways = [f"{abs(value):,.2f}", *ways, *([f"{abs(int(value)):,}"] if value.is_integer() else [])]
-    return [way for way in dict.fromkeys(ways) if sum(char.isdigit() for char in way) >= _LEAST_CHARS]
+    return [way for way in dict.fromkeys(ways) if sum(char.isdigit() for char in way) >= _LEAST_DIGITS]
 
 
 def _describe_cut(code: str) -> str:

@@ -119,6 +119,17 @@ def application(
         end = min(_int(request, "end", start + _MAX_CHARS), start + _MAX_CHARS)
         return _json(queries.blob(_run(cache, request), request.path_params["digest"], start, max(start, end)))
 
+    def output_file(request: Request) -> Response:
+        from starlette.responses import Response
+
+        content = _run(cache, request).blob(request.path_params["digest"])
+        kind = next((kind for mark, kind in _PICTURES if isinstance(content, bytes) and content.startswith(mark)), None)
+        if not isinstance(content, bytes):
+            return _problem(404, "This is no file.")
+        # Anything but a picture is only ever saved: it was written by code that nobody has read.
+        about = {} if kind is not None else {"content-disposition": "attachment"}
+        return Response(content, media_type=kind or "application/octet-stream", headers=about)
+
     def compare(request: Request) -> Response:
         from ..traces import diff
 
@@ -138,6 +149,7 @@ def application(
         ("/api/runs/{id}/whole", whole),
         ("/api/runs/{id}/variables", variables),
         ("/api/runs/{id}/blobs/{digest}", blob),
+        ("/api/runs/{id}/files/{digest}", output_file),
         ("/api/compare/{first}/{second}", compare),
         ("/api/runs/{id}/search", search),
         ("/api/runs/{id}/approvals", waiting),
@@ -156,6 +168,9 @@ def application(
         exception_handlers={404: lambda request, error: _problem(404, "There is no such page.")},
     )
     return Guard(app, hosts=hosts, token=token, required=required)
+
+
+_PICTURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 
 
 def _with_errors(handler: Callable[[Request], Response]) -> Callable[[Request], Response]:

@@ -87,6 +87,7 @@ def _inputs(start: dict[str, Any]) -> str:
     for name, value in (start.get("inputs") or {}).items():
         size = value.get("size")
         unit = {"text": "character", "bytes": "byte"}.get(value.get("kind"), "item")
+        unit = "byte" if value.get("type") == "File" else unit
         shown = count(size, unit) if isinstance(size, int) else one_line(str(value.get("value")), 40)
         parts.append(f"{clean(str(name))} ({shown})")
     return ", ".join(parts) or "none"

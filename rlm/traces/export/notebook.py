@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from ...mounts import has_files
 from ...shapes import kernel_source
 from ...text import encodable, fence
 from ..encoding import InputNotRecorded, restore_input
@@ -84,6 +85,10 @@ def inputs_source(inputs: Iterable[tuple[str, Any]]) -> tuple[str, list[str]]:
         if isinstance(value, InputNotRecorded):
             notes.append(f"{value}: the notebook has None in its place.")
             lines.append(f"{name} = None  # not in the trace")
+            continue
+        if has_files(value):
+            notes.append(f"input {name!r} is a file or has files in it: the notebook has None in its place.")
+            lines.append(f"{name} = None  # a file, which is not in the trace")
             continue
         literal = None if isinstance(value, str | bytes) and len(value) > _LITERAL_CHARS else repr(value)
         if literal is not None and len(literal) <= 2 * _LITERAL_CHARS:

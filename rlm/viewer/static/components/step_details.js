@@ -35,7 +35,7 @@ export async function startDetail(source, model, { input: wanted = null, span = 
           ` ${input?.type ?? ""}`,
           input?.size === undefined
             ? ""
-            : `, ${input.kind === "bytes" ? bytes(input.size) : plural(input.size, input.kind === "text" ? "character" : "item")}`,
+            : `, ${input.kind === "bytes" || input.type === "File" ? bytes(input.size) : plural(input.size, input.kind === "text" ? "character" : "item")}`,
         ),
       ),
       input?.note && h("p", { class: "muted" }, shown(String(input.note))),

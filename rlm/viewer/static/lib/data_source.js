@@ -45,6 +45,11 @@ export class ServerSource {
     return this.#read(await fetch(`api/runs/${encodeURIComponent(id)}/note`, { method: "PUT", headers, body }));
   }
 
+  // Where a file that code wrote can be fetched.
+  fileAddress(id, digest) {
+    return `api/runs/${encodeURIComponent(id)}/files/${encodeURIComponent(digest)}`;
+  }
+
   approvals(id) {
     return this.#get(`runs/${encodeURIComponent(id)}/approvals`);
   }

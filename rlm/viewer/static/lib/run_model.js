@@ -168,6 +168,12 @@ export class RunModel {
       case "approval_answered":
         this.approvals.delete(String(data.approval_id));
         break;
+      case "files_written":
+        this.written = Array.isArray(data.files) ? data.files : [];
+        break;
+      case "files_hashed":
+        this.otherFiles = Array.isArray(data.different) ? data.different : [];
+        break;
       case "compacted":
         if (here) here.compacted = true;
         break;

@@ -4,6 +4,7 @@ import { copyButton, linkButton } from "../components/copy_button.js";
 import { ApprovalCard } from "../components/approval_card.js";
 import { NoteCard } from "../components/note_card.js";
 import { answerCard } from "../components/answer_card.js";
+import { filesCard } from "../components/files_card.js";
 import { h } from "../lib/dom.js";
 import { Timeline } from "../components/timeline.js";
 import { clock, count, seconds, titleOf } from "../lib/format.js";
@@ -204,6 +205,7 @@ export class RunPage {
     );
     this.cards.replaceChildren(
       answerCard(this.source, this.model),
+      ...filesCard(this.source, this.model),
       h(
         "section",
         { class: "card budget-card", "aria-label": "Budget" },
