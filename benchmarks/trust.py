@@ -100,7 +100,7 @@ async def ask(given: argparse.Namespace) -> None:
     print(f"{sum(map(len, made.values()))} runs of {len(made)} questions are there", flush=True)
     options = {"max_tokens": 400, "threads": given.threads, "context": given.context, "parallel": given.parallel}
     model: Any = OutlinesLM(given.model, **options)
-    waiting = _order(questions(given.logs), made)
+    waiting = _order(questions(given.logs), made, given.runs)
 
     async def work() -> None:
         for question, number in waiting:
@@ -142,12 +142,14 @@ def _without_colon(value: Any) -> Any:
     return value.strip().removesuffix(":") if isinstance(value, str) else value
 
 
-def _order(asked: Sequence[Question], made: dict[str, dict[int, Any]]) -> Iterator[tuple[Question, int]]:
+def _order(
+    asked: Sequence[Question], made: dict[str, dict[int, Any]], rounds: Sequence[int]
+) -> Iterator[tuple[Question, int]]:
     """Yield questions with the number of a run that is missing: first what agreement of three needs, then of five.
 
     Questions about one log follow each other, so that their prompts share a beginning.
     """
-    for runs in (3, RUNS):
+    for runs in rounds:
         for start in range(0, len(asked), BLOCK):
             block = asked[start : start + BLOCK]
             for log, number in product(sorted({one.log for one in block}), range(runs)):
@@ -266,6 +268,7 @@ def main() -> None:
     asking.add_argument("--out", type=Path, required=True)
     asking.add_argument("--seconds", type=float, default=math.inf, help="stop after so long")
     asking.add_argument("--margin", type=float, default=30, help="begin no run in the last seconds")
+    asking.add_argument("--runs", type=int, nargs="+", default=[3, RUNS], help="first so many of each, then so many")
     asking.add_argument("--iterations", type=int, default=4)
     asking.add_argument("--threads", type=int, default=1)
     asking.add_argument("--parallel", type=int, default=1, help="runs at once, whose questions are one batch")

@@ -56,6 +56,8 @@ def read(path: Path) -> list[Record]:
 def is_decided(answers: Made, runs: int) -> bool:
     """Return whether `agree` would make no more of so many runs."""
     made = [run for run in range(runs) if run in answers]
+    if runs < 2:
+        return False
     if len(made) < AgreementSettings(runs).first_round:
         return False
     return tally({run: answers[run] for run in made if answers[run] is not None}).is_decided(runs - len(made))
