@@ -228,7 +228,7 @@ class Run(Generic[T]):
         return run_html(self)
 
     def __repr__(self) -> str:
-        state = "ended" if self.done else "running" if self._task is not None else "not started"
+        state = "ended" if self.done else "running" if self._background or self._task is not None else "not started"
         return f"Run({self.id!r}, {state})"
 
     def _events_from(self, position: int) -> list[Event]:

@@ -28,6 +28,7 @@ def predict(pool: Any, *replies: str, **options: Any) -> rlm.Predict:
 def test_a_run_has_its_id_from_the_beginning_and_its_result_at_the_end(pool: Any) -> None:
     run = predict(pool, cell("x = 3\nprint(x)"), cell("SUBMIT(n=x)")).start(doc="text")
     assert len(run.id) == 12
+    assert "not started" not in repr(run)
     result = run.result(timeout=60)
     assert run.done
     assert isinstance(result, Submitted)

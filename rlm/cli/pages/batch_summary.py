@@ -32,7 +32,7 @@ def _notes(summary: BatchSummary, everything: EndingTotals) -> list[Text]:
     notes = []
     if summary.cost_usd is not None and summary.cost_usd - (everything.cost_usd or 0.0) > _LEAST_USD:
         notes.append(Text(f"Cost in all: {dollars(summary.cost_usd)}, every attempt counted."))
-    if everything.unpriced:
+    if everything.unpriced and (everything.cost_usd is not None or summary.max_cost is not None):
         text = f"{count(everything.unpriced, 'call')} had no known price: not in the cost"
         text += "; --max-cost does not count them." if summary.max_cost is not None else "."
         notes.append(Text(text, "dim"))
