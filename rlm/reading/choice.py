@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from ..shapes import Shape, describe
 from ..signatures import Signature
-from .plan import MapPlan, Split
+from .plan import CHUNK_CHARS, MapPlan, Split
 
 Mode = Literal["repl", "auto", "direct", "map"]
 MODES: tuple[str, ...] = get_args(Mode)
@@ -54,13 +54,22 @@ class ModeChoice:
     """Whether the main model was asked for it."""
 
 
-async def choose_mode(signature: Signature, inputs: Mapping[str, Any], window: int | None, ask: Ask) -> ModeChoice:
-    """Return the mode for a task. `ask` asks the main model for a value of a JSON schema."""
+async def choose_mode(
+    signature: Signature, inputs: Mapping[str, Any], window: int | None, ask: Ask, most_items: int | None = None
+) -> ModeChoice:
+    """Return the mode for a task. `ask` asks the main model for a value of a JSON schema.
+
+    A map of more than `most_items` would be refused: where the inputs do not fit either, nothing is asked.
+    """
     tokens = estimate_tokens(inputs)
     if not inputs or tokens <= SHORT_TOKENS:
         return ModeChoice("direct", f"the inputs are short: about {tokens:,} tokens")
     room = room_for(window)
     over, shape = _longest(inputs)
+    items = _items(shape, inputs[over])
+    if tokens > room and most_items is not None and items > most_items:
+        why = f"about {tokens:,} tokens are too many to be read at once, and {items:,} items too many to be asked about"
+        return ModeChoice("repl", why)
     answer = await ask(_prompt(signature, inputs, over, shape), _SCHEMA)
     way = answer.get("way")
     if way == "each":
@@ -143,6 +152,16 @@ def _plan(over: str, shape: Shape, value: Any, answer: Mapping[str, Any]) -> Map
         choices.append(counted)
     kind = choices if len(choices) > 1 else None
     return MapPlan(over, question, kind, split, value=counted or None)
+
+
+def _items(shape: Shape, value: Any) -> int:
+    """Return how many items a map would have, at least."""
+    split = _split(shape, value)
+    if split == "items":
+        return len(value)
+    if split in ("lines", "rows"):
+        return max(1, int(value.count("\n")))
+    return len(value) // CHUNK_CHARS if split is not None and hasattr(value, "__len__") else 0
 
 
 def _split(shape: Shape, value: Any) -> Split | None:

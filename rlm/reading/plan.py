@@ -12,7 +12,7 @@ from ..signatures import Signature
 Split = Literal["items", "lines", "rows", "paragraphs", "chunks"]
 Reduce = Literal["count", "filter", "group", "top", "list", "sum", "fold"]
 
-_CHUNK_CHARS = 6_000
+CHUNK_CHARS = 6_000
 _SPLITS = {
     "items": "list({over})",
     "lines": "[line for line in {over}.splitlines() if line.strip()]",
@@ -92,7 +92,7 @@ class MapPlan:
         lines = [
             "import re",
             "from collections import Counter",
-            f"{p}items = {_SPLITS[self.split].format(over=self.over, size=_CHUNK_CHARS)}",
+            f"{p}items = {_SPLITS[self.split].format(over=self.over, size=CHUNK_CHARS)}",
         ]
         if self.keep:
             lines.append(

@@ -13,6 +13,7 @@ from ..extraction.errors import ExtractionError
 from ..models.profile import profile_of
 from ..reading import ModeChoice
 from ..reading.choice import choose_mode, estimate_tokens, plan_map, room_for
+from ..reading.items import MAX_PACKED
 
 if TYPE_CHECKING:
     from ..history import REPLHistory
@@ -73,7 +74,10 @@ async def _choice(config: RunConfig, inputs: Mapping[str, Any], models: RunModel
     try:
         if config.mode == "map":
             return await plan_map(config.signature, inputs, ask)
-        return await choose_mode(config.signature, inputs, profile_of(config.main_model).context_window, ask)
+        window, calls = profile_of(config.main_model).context_window, models.ledger.remaining().llm_calls
+        packed = 1 if profile_of(config.sub_model or config.main_model).constrains else MAX_PACKED
+        most = None if calls is None or math.isinf(calls) else int(calls) * packed
+        return await choose_mode(config.signature, inputs, window, ask, most)
     except ExtractionError as error:
         return ModeChoice("repl", f"the model could not say which mode is best: {error}", asked=True)
 

@@ -310,3 +310,13 @@ async def test_a_map_over_more_than_a_call_takes_is_asked_in_parts_and_refused_a
     refused = await run.result(docs=docs)
     assert "LLM calls are needed" in refused.history[0].output
     assert len(run.of(events.MapStarted)) == asked
+
+
+async def test_auto_asks_nothing_where_the_inputs_neither_fit_nor_can_be_mapped(make):
+    log = "\n".join(f"2031-05-04 12:00:{n % 60:02d} INFO disk{n} is full" for n in range(4_000))
+    run = make("log -> answer: int", ["```python\nSUBMIT(answer=log.count('INFO'))\n```"], mode="auto")
+    result = await run.result(log=log)
+    assert (result.outputs.answer, len(run.asked())) == (4_000, 1)
+    (chosen,) = run.of(events.ModeChosen)
+    assert (chosen.mode, chosen.asked) == ("repl", False)
+    assert "3,999 items too many to be asked about" in chosen.why
