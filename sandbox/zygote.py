@@ -323,6 +323,8 @@ def _preload(names: list[str]) -> list[str]:
             loaded.append(name)
     importlib.import_module("sandbox.kernel.snapshot").prime()
     importlib.import_module("sandbox.kernel.warmup").warm_up(_WARMUPS)
+    # Lists of the host's, which exist and cannot be opened under Landlock: `mimetypes` knows enough by itself.
+    importlib.import_module("mimetypes").knownfiles.clear()
     return loaded
 
 

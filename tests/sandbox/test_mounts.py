@@ -163,6 +163,11 @@ def test_a_folder_on_the_way_that_becomes_a_link_leads_nowhere(pool, tier, tmp_p
         sandbox.Session(inputs={"doc": named}, isolation=tier, pool=pool)
 
 
+def test_kinds_of_files_are_guessed_without_the_lists_of_the_host(open_session, tier):
+    session = open_session(isolation=tier)
+    assert session.run("import mimetypes\nmimetypes.guess_type('a.csv')[0]").value == "text/csv"
+
+
 def test_files_cannot_be_given_to_a_session_that_is_open(open_session, folder):
     session = open_session()
     with pytest.raises(sandbox.InputError, match="when it is opened"):
