@@ -8,9 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from .code_facts import nodes_of
 
-FURTHER_ON = (
-    "No line starts with {text!r}; {times:,} lines have it further on, as {line!r}: use {text!r} in line, or re.search."
-)
+FURTHER_ON = "No line starts with {text!r}. {found}"
 OTHER_PLACE = "line.split()[{place}] is never {text!r}, but {values}. {found}"
 FOUND_AT = "{text!r} is line.split()[{other}] of {times:,} lines, as in {line!r}."
 FOUND_IN = "{text!r} is in {times:,} lines, as in {line!r}."
@@ -19,12 +17,13 @@ _SHOWN, _VALUES = 160, 4
 
 def misplaced(code: str, lines: Sequence[str]) -> str | None:
     """Return where the text is that code looked for at another place; None where it looks at no place, or rightly."""
-    for text in _beginnings(code):
-        if not any(line.startswith(text) for line in lines) and (having := [one for one in lines if text in one]):
-            return FURTHER_ON.format(text=text, times=len(having), line=having[0][:_SHOWN])
-    rows = None
-    for place, text in _words(code):
-        rows = rows or [line.split() for line in lines]
+    beginnings, words = [*_beginnings(code)], [*_words(code)]
+    rows = [line.split() for line in lines] if beginnings or words else []
+    for text in beginnings:
+        found = _found(text, lines, rows)
+        if found and not any(line.startswith(text) for line in lines):
+            return FURTHER_ON.format(text=text, found=found)
+    for place, text in words:
         values = Counter(row[place] for row in rows if -len(row) <= place < len(row))
         if text in values or not values:
             continue

@@ -15,9 +15,9 @@ LINES = [
 def test_a_line_that_starts_otherwise_is_shown_with_how_many_have_the_text():
     hint = misplaced("n = sum(line.startswith('Failed') for line in lines)", LINES)
     assert hint is not None
-    assert (
-        "No line starts with 'Failed'; 20 lines have it further on, as '12:00:01 WARN disk1: Failed to write'" in hint
-    )
+    assert "No line starts with 'Failed'. 'Failed' is line.split()[3] of 20 lines, as in '12:00:01 WARN disk1:" in hint
+    part = misplaced("n = sum(line.startswith('to wr') for line in lines)", LINES)
+    assert part == "No line starts with 'to wr'. 'to wr' is in 20 lines, as in '12:00:01 WARN disk1: Failed to write'."
 
 
 def test_a_word_at_another_place_is_shown_with_the_values_of_the_place_that_was_asked():
@@ -49,4 +49,4 @@ def test_the_hint_is_given_where_a_cell_finds_nothing():
     code = "hits = [line for line in doc.splitlines() if line.startswith('Failed')]\nprint(len(hits))"
     hint = finds_nothing(CellFacts(code, "0\n", True, inputs={"doc": "\n".join(LINES)}))
     assert hint is not None
-    assert "further on" in hint
+    assert "No line starts with 'Failed'" in hint
