@@ -156,10 +156,11 @@ def cached(mode: Any) -> Iterator[None]:
 def overrides(options: Mapping[str, Any]) -> Overrides:
     """Return the options as the overrides that `rlm.tasks.load` takes."""
     from ..tasks import Overrides
-    from .servers import is_address, model_at
 
     models = {role: _from_here(options[name]) for name, role, _ in (*_MODELS, _API_BASE) if options.get(name)}
-    if is_address(address := models.get("main", "")):
+    if (address := models.get("main", "")).startswith(("http://", "https://")):
+        from .servers import model_at
+
         if "api_base" in models:
             raise click.UsageError("--model is an address already: leave out --api-base, or name the model itself")
         models |= {"main": model_at(address), "api_base": address}

@@ -90,14 +90,16 @@ def _run(
     from ..events import TriggerFired, fan_out
     from ..runner import make_run
     from ..traces.writer import TraceWriter, default_observer
-    from .approval_prompt import ask_at_terminal
 
     def keep_reason(event: Event) -> None:
         if isinstance(event, TriggerFired):
             fired.append(event)
 
     writer, spans = default_observer(), telemetry()
-    ask_at_terminal(task, view)
+    if task.mcp is not None:
+        from .approval_prompt import ask_at_terminal
+
+        ask_at_terminal(task, view)
     view.start(task)
     try:
         observers = (writer, guarded(view), spans, _cost_observer(task, view), keep_reason)

@@ -16,11 +16,6 @@ _MAX_BYTES = 1_000_000
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-def is_address(model: str) -> bool:
-    """Return whether a model is named by the address of its server."""
-    return model.startswith(("http://", "https://"))
-
-
 def model_at(address: str) -> str:
     """Return the name of the first model that a server offers, as `openai/NAME`: it is asked for its list.
 

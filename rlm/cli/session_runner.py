@@ -77,7 +77,6 @@ def ask_and_follow(
     """
     from ..events import fan_out
     from ..traces.writer import TraceWriter, default_observer
-    from .approval_prompt import ask_at_terminal
     from .progress.lines import choose_view
 
     view, writer = choose_view(quiet), default_observer()
@@ -87,7 +86,10 @@ def ask_and_follow(
             run = session.chat.start_resume(observe=observe)
         else:
             run = session.start(text, observe=observe, **options)
-    ask_at_terminal(session.task, view)
+    if session.task.mcp is not None:
+        from .approval_prompt import ask_at_terminal
+
+        ask_at_terminal(session.task, view)
     view.start(session.task, announce=False)
     try:
         return asyncio.run(until_interrupted(run, run.cancel))

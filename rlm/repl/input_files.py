@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..events import Emitter, FilesHashed
-from ..mounts.hashing import WAIT_S, FileHashes, differences
+from ..mounts import has_files
 
 if TYPE_CHECKING:
+    from ..mounts.hashing import FileHashes
     from .replay import RecordedRun
 
 _logger = logging.getLogger("rlm")
@@ -20,10 +21,12 @@ _logger = logging.getLogger("rlm")
 @contextlib.asynccontextmanager
 async def hashed_files(inputs: Mapping[str, Any], past: RecordedRun | None, emit: Emitter) -> AsyncIterator[None]:
     """Hash the files of a run while it goes on, and emit what they are. At its end, wait a little for what is left."""
-    hashes = FileHashes(inputs)
-    if not hashes or not emit.active:
+    if not emit.active or not any(map(has_files, inputs.values())):
         yield
         return
+    from ..mounts.hashing import WAIT_S, FileHashes
+
+    hashes = FileHashes(inputs)
     task = asyncio.create_task(_hash(hashes, past, emit))
     try:
         yield
@@ -36,6 +39,8 @@ async def hashed_files(inputs: Mapping[str, Any], past: RecordedRun | None, emit
 
 
 async def _hash(hashes: FileHashes, past: RecordedRun | None, emit: Emitter) -> None:
+    from ..mounts.hashing import differences
+
     try:
         records = await hashes.records()
         different = differences(past.files, records) if past is not None else []

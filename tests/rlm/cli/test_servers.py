@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rlm.cli.exit_codes import EnvironmentProblem
-from rlm.cli.servers import is_address, model_at
+from rlm.cli.servers import model_at
 from tests.support.repository import ROOT
 
 LABELS = json.loads((ROOT / "examples" / "passages.labels.json").read_text(encoding="utf-8"))["topics"]
@@ -68,8 +68,6 @@ def address() -> Iterator[str]:
 
 
 def test_a_server_is_asked_which_model_it_offers(address: str) -> None:
-    assert is_address(address)
-    assert not is_address("openai/gpt-5-mini")
     assert model_at(f"{address}/v1/") == "openai/house-model"
     with pytest.raises(EnvironmentProblem, match=r"no list of models came back. Is the server running.*--api-base"):
         model_at(f"{address}/v2")
