@@ -483,7 +483,7 @@ def problems_of(path: str, **options: Any) -> list[str]:
     [
         ("answr > 0", "task.yaml:4:11: checks[0]: 'answr' is not an output; did you mean answer?"),
         ("answer > 0 and doc", "task.yaml:4:26: checks[0]: 'doc' is an input; checks see the outputs only"),
-        ("answer = 3", "not a Python expression"),
+        ("answer = 3", "`=` assigns a value; `==` compares"),
         ("1 > 0", "uses none of the outputs (answer)"),
         ("import os", "not a Python expression"),
         ("answer > __import__('os').getpid()", "task.yaml:4:20: checks[0]: the sandbox refuses it: `__import__`"),
