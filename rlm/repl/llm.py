@@ -186,8 +186,10 @@ class RunModels:
     async def sub_prices(self) -> tuple[float, float] | None:
         """Return the prices of a token that the sub model reads and writes; None where they are not known."""
         profile = profile_of(self.sub_model)
-        if profile.local is not None or profile.engine is not None or self.ledger.remaining().cost_usd is None:
-            return None  # free, or nobody limits what it costs
+        if profile.price is not None:
+            return profile.price.input / 1e6, profile.price.output / 1e6
+        if profile.local is not None or profile.engine is not None:
+            return None  # free
         return await token_prices(str(self.sub_model.model))
 
     def give(self, reply: str, iteration: int) -> Answer:

@@ -9,7 +9,8 @@ import json
 import pytest
 
 from rlm import events
-from rlm.models.profile import ModelProfile
+from rlm.budgets import FallbackTrigger
+from rlm.models.profile import ModelProfile, Price
 from rlm.models.scripted import scripted_lm
 from rlm.reading import MapPlan
 from rlm.reading.choice import advice
@@ -320,3 +321,19 @@ async def test_auto_asks_nothing_where_the_inputs_neither_fit_nor_can_be_mapped(
     (chosen,) = run.of(events.ModeChosen)
     assert (chosen.mode, chosen.asked) == ("repl", False)
     assert "3,999 items too many to be asked about" in chosen.why
+
+
+async def test_the_price_of_a_task_file_is_in_the_estimate_and_a_dear_map_is_refused_before(make):
+    run = make("docs: list[str] -> topics: dict[str, int]", [], [packed(4)], mode="map", map=PLAN)
+    run.sub.profile = dataclasses.replace(run.sub.profile, price=Price(input=1_000, output=5_000))
+    result = await run.result(docs=DOCS)
+    assert isinstance(result, Submitted)
+    (started,) = run.of(events.MapStarted)
+    assert started.cost_usd == pytest.approx(0.28, abs=0.15)
+    dear = make("docs: list[str] -> topics: dict[str, int]", [], [packed(4)], mode="map", map=PLAN)
+    dear.sub.profile = run.sub.profile
+    trigger = FallbackTrigger(max_cost_usd=0.01, max_iterations=1)
+    dear.config = dataclasses.replace(dear.config, trigger=trigger)
+    refused = await dear.result(docs=DOCS)
+    assert "a map over 4 items was not started: about $0.2200 are needed" in refused.history[0].output
+    assert not dear.sub._engine_spec.requests
