@@ -15,10 +15,12 @@ import sys
 import threading
 import types
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 from .cell_threads import OWN_CODE
 from .cells import PREFIX
+from .reflection import instance_dict, is_a
 
 _Lock, _RLock = type(_thread.allocate_lock()), type(threading.RLock())
 _OTHERS_SECONDS = 0.02
@@ -31,7 +33,7 @@ def release_locks(frame: types.FrameType | None, boundary: str) -> None:
     """Release what the frames from this one outwards held, up to those of the file `boundary`: they never run again.
 
     Called by the thread that they ran in. A module whose import they were in the midst of is forgotten, as it is
-    where an import fails.
+    where an import fails. No code of the cell runs: what is looked at is of types that are known.
     """
     seen: set[int] = set()
     names: list[str] = []
@@ -51,9 +53,9 @@ def release_locks(frame: types.FrameType | None, boundary: str) -> None:
 def _locks_of(frame: types.FrameType) -> Iterator[Any]:
     places = [frame.f_globals]
     owner = frame.f_locals.get("self") if frame.f_code.co_flags & inspect.CO_OPTIMIZED else None
-    if not issubclass(type(owner), threading.Thread):  # which has a lock for as long as it runs
-        with contextlib.suppress(AttributeError):
-            places.append(object.__getattribute__(owner, "__dict__"))
+    own = None if is_a(owner, threading.Thread) else instance_dict(owner)  # a thread has a lock for as long as it runs
+    if own is not None:
+        places.append(own)
     for place in places:
         for value in list(dict.values(place)):
             if type(value) is _Lock or type(value) is _RLock:
@@ -72,8 +74,9 @@ def _release(lock: Any) -> None:
 
 def _imported_in(frame: types.FrameType) -> list[str]:
     given = frame.f_locals
-    names = [given.get("name"), getattr(given.get("spec"), "name", None)]
-    return [name for name in names if isinstance(name, str)]
+    spec = given.get("spec")
+    names = [given.get("name"), spec.name if type(spec) is ModuleSpec else None]
+    return [name for name in names if type(name) is str]
 
 
 def _forget_imports(names: list[str]) -> None:
@@ -84,8 +87,9 @@ def _forget_imports(names: list[str]) -> None:
     with contextlib.suppress(Exception):
         _import_machinery._blocking_on.pop(ident, None)
     for name in dict.fromkeys(names):
-        spec = getattr(sys.modules.get(name), "__spec__", None)
-        if getattr(spec, "_initializing", False):
+        module = sys.modules.get(name)
+        spec = vars(module).get("__spec__") if type(module) is types.ModuleType else None
+        if type(spec) is ModuleSpec and spec.__dict__.get("_initializing") is True:
             del sys.modules[name]
         held = _import_machinery._module_locks.get(name)
         lock = held() if held is not None else None

@@ -142,7 +142,8 @@ class Kernel:
         message = self._request
         assert message is not None
         self._threads.stop()
-        release_locks(frame or sys._getframe(1), __file__)
+        with contextlib.suppress(BaseException):  # an error would go to the cell, which would go on
+            release_locks(frame or sys._getframe(1), __file__)
         self._finish(message, self._execution.abandoned(message, frame))
         self._serve()
 

@@ -59,3 +59,33 @@ def test_a_lock_that_another_thread_holds_is_left_to_it(pool):
         assert session.run(f"{begin}thread.join()", timeout=0.5).limit.survived
         code = "alive = thread.is_alive()\ngo.set()\nthread.join(20)\n[alive, thread.is_alive()]"
         assert session.run(code).value == [True, False]
+
+
+_WATCHFUL = """
+import queue, sys, threading, time
+ran = []
+class Watchful(queue.Queue):
+    @property
+    def __dict__(self):
+        ran.append("__dict__")
+        raise KeyboardInterrupt
+    def __getattribute__(self, name):
+        if stopped:
+            ran.append(name)
+        return super().__getattribute__(name)
+    def _put(self, item):
+        stopped.append(True)
+        time.sleep(60)
+stopped = []
+try:
+    Watchful().put(1)
+except BaseException:
+    ran.append("went on")
+"""
+
+
+def test_no_code_of_the_cell_runs_while_locks_are_looked_for(pool):
+    with sandbox.Session(pool=pool, policy="off") as session:
+        ended = session.run(_WATCHFUL, timeout=0.5)
+        assert ended.limit.survived
+        assert session.run("ran").value == []
