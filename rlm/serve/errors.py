@@ -49,6 +49,8 @@ def bad_request(message: str, param: str | None = None) -> RequestRefused:
 def _kind(status: int) -> str:
     if status == 401:
         return "authentication_error"
+    if status == 422:
+        return "no_answer"  # the request was understood, and the run has no answer
     if status == 429:
         return "rate_limit_error"
     return "server_error" if status >= 500 else "invalid_request_error"

@@ -164,6 +164,7 @@ def test_a_run_without_an_answer_is_an_error_that_nobody_repeats(tmp_path):
             messages: Any = [{"role": "user", "content": "?"}]
             with pytest.raises(openai.UnprocessableEntityError, match="No answer") as caught:
                 retrying.chat.completions.create(model="count", messages=messages, extra_body=body)
+            assert caught.value.type == "no_answer"
             assert "/#/run/" in caught.value.response.json()["rlm"]["trace"]
             with pytest.raises(openai.APIError, match="No answer"):
                 list(client.chat.completions.create(model="count", messages=messages, stream=True, extra_body=body))
