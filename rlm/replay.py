@@ -10,6 +10,7 @@ from .events import Event, FilesHashed, Observer, ReplayDiffered, fan_out, ignor
 from .models.scripted import scripted_lm
 from .repl.config import RunConfig
 from .results import ExecutionResult
+from .tasks.packages import task_packages
 from .traces import recorded_run
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ async def replay(run: RunRecord, task: Task, *, observe: Observer = ignore) -> R
         depth=task.depth,
         guidance=task.guidance,
         observe=fan_out(look, observe),
+        **task_packages(task),
     )
     if task.mcp is not None:
         from .mcp.run_tools import with_servers

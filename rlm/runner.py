@@ -20,6 +20,7 @@ from .repl.loop import RunLoop
 from .repl.replay import RecordedRun
 from .results import ExecutionResult, Failed
 from .run import Loop, Run
+from .tasks.packages import task_packages
 
 if TYPE_CHECKING:
     from .tasks.models import Models, ModelSpec
@@ -128,6 +129,7 @@ def _config_without_servers(task: Task, observe: Observer, make: Make, answered:
         map=task.map,
         guidance=task.guidance,
         learned=task.learned or Learned(),
+        **task_packages(task),
     )
 
 

@@ -182,7 +182,8 @@ class KernelProcess:
 class Zygote:
     """The host's handle of a fork server process."""
 
-    def __init__(self, preload: tuple[str, ...] = ()) -> None:
+    def __init__(self, preload: tuple[str, ...] = (), packages: str | None = None) -> None:
+        """`packages` is a folder that kernels import from before all others."""
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._orders: dict[int, Future[dict[str, Any]]] = {}
@@ -190,6 +191,8 @@ class Zygote:
         self._scratches: set[str] = set()
         self._ready: Future[dict[str, Any]] = Future()
         self._read_only = default_read_only()
+        if packages is not None:
+            self._read_only = resolve((*self._read_only, packages))
         self._uids = _spare_uids()
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the zygote)
         self._control, theirs = socket.socketpair()
@@ -203,7 +206,7 @@ class Zygote:
                     _BOOT,
                     str(theirs.fileno()),
                     json.dumps({"preload": preload}),
-                    module_path(),
+                    module_path(packages),
                 ],
                 pass_fds=[theirs.fileno()],
                 env=environment(),
@@ -363,11 +366,12 @@ def _read_to_end(descriptor: int) -> str:
     return b"".join(pieces)[-20_000:].decode("utf-8", "replace")
 
 
-def module_path() -> str:
+def module_path(packages: str | None = None) -> str:
     """Return where the fork server finds its modules: as we do, this package before any script beside us."""
     here = str(Path(__file__).resolve().parent.parent)
     places = [place for place in sys.path if os.path.isabs(place)]
-    return json.dumps(list(dict.fromkeys([here, *places])))
+    first = [here] if packages is None else [here, packages]
+    return json.dumps(list(dict.fromkeys([*first, *places])))
 
 
 def environment() -> dict[str, str]:

@@ -61,8 +61,10 @@ class Pool:
     kind is replaced at once, the others when nobody has taken any for a moment.
     """
 
-    def __init__(self, size: int = 2, *, preload: tuple[str, ...] = ()) -> None:
+    def __init__(self, size: int = 2, *, preload: tuple[str, ...] = (), packages: str | None = None) -> None:
+        """`packages` is a folder that kernels import from before all others: see `packages.install`."""
         self._size = size
+        self._packages = packages
         self._preload = preload
         self._lock = threading.Lock()
         self._starting = threading.Lock()
@@ -137,7 +139,7 @@ class Pool:
             if self._zygote is None or not self._zygote.alive:
                 if self._zygote is not None:
                     self._zygote.close()
-                self._zygote = Zygote(self._preload)
+                self._zygote = Zygote(self._preload, self._packages)
             return self._zygote
 
     def close(self) -> None:

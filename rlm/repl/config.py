@@ -77,6 +77,9 @@ class RunConfig:
     adapter: Any = None
     """The dspy adapter of steps, typed questions and the extraction: `rlm.OutlinesAdapter()`, for example."""
 
+    packages: tuple[str, ...] = ()
+    """What code can import beside the standard library, by name and version, where the task says so."""
+
     pool: sandbox.Pool | None = None
     kernel_name: str | None = None
     """Another Jupyter kernel by the name of its kernelspec, confined as its provisioner confines it."""

@@ -44,6 +44,7 @@ from .scripts import as_comments, script_head, script_opening, text_shapes
 if TYPE_CHECKING:
     from .config import RunConfig
 
+_MAX_PACKAGES = 100
 _BEGIN = "Begin. One thought, one ```python block."
 _BEGIN_LONG = "Begin. You have not seen {name} yet: do not guess, search it. One thought, one ```python block."
 _NOTHING_PRINTED = "(nothing was printed; print what you want to see)"
@@ -94,6 +95,8 @@ class StandardProfile:
         left_out = {*ALIASES, *config.listed}
         described = [describe_function(name, function) for name, function in functions.items() if name not in left_out]
         described += [*describe_helpers(helpers), *describe_values(config.values), *listed]
+        if config.packages:
+            described.append(f"Packages that can be imported: {', '.join(config.packages[:_MAX_PACKAGES])}")
         system = fill_system_prompt("system", config.system_prompt, submit_call(signature), described)
         task = template("task").substitute(
             instructions=signature.instructions,

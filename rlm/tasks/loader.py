@@ -144,7 +144,7 @@ class _Loader:
         if signature is None or models is None or trigger is None:
             return None
         self._map(file, signature)
-        limits = file.sandbox.model_dump(exclude={"isolation", "policy"})
+        limits = file.sandbox.model_dump(exclude={"isolation", "policy", "packages"})
         return Task(
             signature=signature,
             inputs=inputs,
@@ -165,6 +165,7 @@ class _Loader:
             agreement=self._agreement(file),
             verify=file.verify,
             learned=learned,
+            packages=self._packages(file),
             save=self._save(file, signature),
             overwrite=file.overwrite,
             warnings=tuple(self.warnings),
@@ -327,6 +328,16 @@ class _Loader:
             if spec.scripted is not None:
                 self._script(spec.scripted, ("plans", "models", name, "scripted"))
         return plans
+
+    def _packages(self, file: TaskFile) -> Path | None:
+        """Return the requirements file, which must be there."""
+        if file.sandbox.packages is None:
+            return None
+        path = self.folder / expand_home(file.sandbox.packages)
+        if not path.is_file():
+            place = self.document.value_place(("sandbox", "packages"))
+            self.problems.append(self.document.problem(f"sandbox.packages: there is no file {path}", place))
+        return path
 
     def _save(self, file: TaskFile, signature: Signature) -> dict[str, str]:
         """Return where files of outputs are copied to."""

@@ -449,6 +449,12 @@ class SandboxFile(section_of(Limits, gt=0)):  # type: ignore[misc]
         "auto", description="The boundary. `auto` is the strongest that works here; `none` runs code unconfined."
     )
     policy: Literal["off", "warn", "enforce"] = Field("enforce", description="What to do with code that it refuses.")
+    packages: str | None = Field(
+        None,
+        description="A requirements or lock file, whose packages the code can import. They are installed once, from "
+        "wheels, into an environment of their own.",
+        examples=["requirements.txt"],
+    )
 
 
 # Plans -------------------------------------------------------------------------------------------------------------

@@ -47,6 +47,9 @@ class Task:
     verify: bool = False
     """Whether a second program checks what was submitted."""
 
+    packages: Path | None = None
+    """A requirements or lock file, whose packages the code can import."""
+
     save: dict[str, str] = field(default_factory=dict)
     """Where files among the outputs are copied to, by output: absolute paths; folders end with a slash."""
 
