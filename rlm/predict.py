@@ -369,7 +369,7 @@ class Predict(dspy.Module, Generic[T]):  # type: ignore[misc]
         if lm is None:
             raise ValueError("no language model: dspy.configure(lm=dspy.LM(...)), or Predict(..., lm=dspy.LM(...))")
         models = (lm, self.sub_lm, self.extraction_lm)
-        named = [str(one.model) for one in models if hasattr(one, "model")]
+        named = [str(model.model) for model in models if hasattr(model, "model")]
         config = RunConfig(
             self.signature,
             *models,

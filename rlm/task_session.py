@@ -66,7 +66,11 @@ def new_session(task: Task, settings: SessionSettings | None = None, *, root: Pa
     """Return a new session of a task. Its inputs are those that all questions share, but for the one that asks."""
     signature, question = _asking(task.signature, task.inputs)
     inputs = {name: value for name, value in task.inputs.items() if name != question}
-    missing = [one.name for one in signature.inputs if one.required and one.name not in inputs and one.name != question]
+    missing = [
+        declared.name
+        for declared in signature.inputs
+        if declared.required and declared.name not in inputs and declared.name != question
+    ]
     if missing:
         raise SessionError(f"the inputs {', '.join(missing)} have no value; all questions of a session share them")
     task = replace(task, signature=signature, inputs=inputs)
@@ -130,14 +134,14 @@ class _Models:
 
 def _asking(signature: Signature, inputs: Mapping[str, Any]) -> tuple[Signature, str]:
     """Return a signature with an input for what is asked, and its name."""
-    texts = [one.name for one in signature.inputs if one.type is str and one.name not in inputs]
-    named = any(one.name == QUESTION for one in signature.inputs)
+    texts = [declared.name for declared in signature.inputs if declared.type is str and declared.name not in inputs]
+    named = any(declared.name == QUESTION for declared in signature.inputs)
     question = texts[0] if len(texts) == 1 and inputs and not named else QUESTION
     return _with_input(signature, question), question
 
 
 def _with_input(signature: Signature, question: str) -> Signature:
-    if any(one.name == question for one in signature.inputs):
+    if any(declared.name == question for declared in signature.inputs):
         return signature
     own = Signature.of(f"{question}: str -> answer").inputs
     instructions = f"{signature.instructions}\n\nAnswer what `{question}` asks."

@@ -186,8 +186,8 @@ class AgreementLoop:
 
     def _answers(self) -> dict[int, Mapping[str, Any]]:
         """Return the outputs of the runs that have an answer, as plain JSON. Quotes are not compared."""
-        answered = {number: one for number, one in sorted(self.results.items()) if not isinstance(one, Failed)}
-        return {number: self._plain_outputs(one) for number, one in answered.items()}
+        answered = {number: result for number, result in sorted(self.results.items()) if not isinstance(result, Failed)}
+        return {number: self._plain_outputs(result) for number, result in answered.items()}
 
     def _plain_outputs(self, result: ExecutionResult[Any]) -> dict[str, Any]:
         assert not isinstance(result, Failed)
@@ -198,7 +198,10 @@ class AgreementLoop:
         """Run once more, with the programs of the two most frequent answers shown. Return the number of the run."""
         first = _representative(votes, 0)
         other = _representative(votes, 1)
-        shown = [self._program(number) for number in dict.fromkeys(one for one in (first, other) if one is not None)]
+        shown = [
+            self._program(number)
+            for number in dict.fromkeys(candidate for candidate in (first, other) if candidate is not None)
+        ]
         text = files(__package__).joinpath("prompts", "reconcile.md").read_text(encoding="utf-8")
         guidance = Template(text).substitute(programs="\n\n".join(shown)).strip()
         number = self.settings.runs
@@ -212,7 +215,7 @@ class AgreementLoop:
         return f"Program {number + 1} gave {cut_middle(repr(self._plain_outputs(result)), 500)}:\n{shown}"
 
     async def _result(self, votes: Tally, reconciled: int | None) -> ExecutionResult[Any]:
-        answered = {number: one for number, one in sorted(self.results.items()) if not isinstance(one, Failed)}
+        answered = {number: result for number, result in sorted(self.results.items()) if not isinstance(result, Failed)}
         if not answered:
             return self._without_answer()
         if reconciled is not None:
@@ -261,7 +264,9 @@ class AgreementLoop:
         for name, value in _plain(outputs).items():
             if not same_answer(own.get(name), value):
                 evidence = [piece for piece in evidence if piece.field != name]
-                number = next((number for number, one in answers.items() if same_answer(one.get(name), value)), None)
+                number = next(
+                    (number for number, answer in answers.items() if same_answer(answer.get(name), value)), None
+                )
                 evidence += self._evidence_of(name, None if number is None else self.results[number])
         return tuple(evidence)
 
@@ -270,7 +275,7 @@ class AgreementLoop:
         assert not isinstance(best, Failed)
         answers, features = self._answers(), {}
         for name, value in _plain(outputs).items():
-            runs = [self.results[number] for number, one in answers.items() if same_answer(one.get(name), value)]
+            runs = [self.results[number] for number, answer in answers.items() if same_answer(answer.get(name), value)]
             features[name] = getattr(best if best in runs or not runs else runs[0], "features", {}).get(name, {})
         return features
 

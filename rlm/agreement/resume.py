@@ -54,6 +54,9 @@ def _result(run: RunRecord, signature: Signature) -> Any:
     if isinstance(result, Failed):
         return None
     history = [
-        REPLHistoryEntry(one.number, one.reasoning, one.code, one.output or "", one.success) for one in run.iterations
+        REPLHistoryEntry(
+            iteration.number, iteration.reasoning, iteration.code, iteration.output or "", iteration.success
+        )
+        for iteration in run.iterations
     ]
     return replace(result, history=tuple(history))

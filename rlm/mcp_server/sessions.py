@@ -178,7 +178,7 @@ def _signature(answer_type: str, cite: bool) -> Signature:
         raise NotReadable(f"`answer_type` has more than {_MAX_TYPE:,} characters")
     try:
         signature = Signature.of(f"{_INPUTS} -> answer: {answer_type}", instructions=INSTRUCTIONS)
-        if [one.name for one in signature.outputs] != ["answer"]:
+        if [output.name for output in signature.outputs] != ["answer"]:
             raise NotReadable("`answer_type` is one type, such as list[str]")
         return signature.citing(["answer"]) if cite else signature
     except SignatureError as error:

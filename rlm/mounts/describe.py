@@ -108,10 +108,10 @@ def _folder(name: str, folder: sandbox.Folder) -> str:
     if not listed:
         return f"{_quoted(folder.name)}, a folder without files"
     how = _READ_FOLDER.format(name=name, first=shorten(listed[0][0], _NAME_CHARS))
-    if any(one.lower().endswith((".pdf", ".docx", ".xlsx", ".pptx", ".eml")) for one, _ in listed):
+    if any(name.lower().endswith((".pdf", ".docx", ".xlsx", ".pptx", ".eml")) for name, _ in listed):
         how += _DOCUMENTS
-    examples = [f"  {_quoted(one)}, {size_text(size)}" for one, size in listed[:_LISTED]]
-    kinds = _suffixes(one for one, _ in listed)
+    examples = [f"  {_quoted(name)}, {size_text(size)}" for name, size in listed[:_LISTED]]
+    kinds = _suffixes(name for name, _ in listed)
     more = [] if len(listed) <= _LISTED else [f"  and {len(listed) - _LISTED:,} more"]
     return "\n".join([f"{_quoted(folder.name)}, a folder: {count}, {total}: {kinds}. {how}", *examples, *more])
 

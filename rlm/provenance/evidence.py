@@ -117,11 +117,15 @@ class RunEvidence:
         pieces: list[Evidence] = []
         for field, group in by_field.items():
             first = group[0]
-            if len(group) > 1 and all(_is_alike(one, first) for one in group):
+            if len(group) > 1 and all(_is_alike(origin, first) for origin in group):
                 pieces.append(self._piece(first, (field,), _of_path(outputs, (field,))))
             else:
                 worst = sorted(group, key=lambda one: ORDER.index(one.kind))[:_MAX_PIECES]
-                pieces += [self._piece(one, one.path, _of_path(outputs, one.path)) for one in group if one in worst]
+                pieces += [
+                    self._piece(origin, origin.path, _of_path(outputs, origin.path))
+                    for origin in group
+                    if origin in worst
+                ]
         return tuple(pieces)
 
     def _piece(self, origin: Origin, path: Path, value: Any) -> Evidence:

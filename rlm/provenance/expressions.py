@@ -16,7 +16,7 @@ class Expressions(Scopes):
 
     def _computed(self, syntax: Any, *operands: int) -> int:
         """Add a node for a value that is computed; in a loop, it may be a count or a sum."""
-        edges = [(one, DATA) for one in operands]
+        edges = [(operand, DATA) for operand in operands]
         if not self.loops:
             return self._new(syntax, *edges)
         return self._new(syntax, *edges, accumulates="maybe", loop=self.loops[0])
@@ -34,7 +34,7 @@ class Expressions(Scopes):
         method = getattr(self, f"_of_{type(node).__name__}", None)
         if method is not None:
             return method(node)  # type: ignore[no-any-return]
-        parts = [self._value(one) for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)]
+        parts = [self._value(part) for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
         return self._new(node, *((part, DATA) for part in parts))
 
     def _literal(self, node: Any, value: Any, **about: Any) -> int:
@@ -99,9 +99,9 @@ class Expressions(Scopes):
 
     def _of_BoolOp(self, node: ast.BoolOp) -> int:
         values = [self._value(node.values[0])]
-        for one in node.values[1:]:
+        for operand in node.values[1:]:
             with self._under(node, values[-1]):
-                value = self._value(one)
+                value = self._value(operand)
                 values.append(self._as_default(value) if isinstance(node.op, ast.Or) else value)
         return self.graph.add("choice", *((value, SAME) for value in values), place=self._place(node))
 
@@ -127,8 +127,8 @@ class Expressions(Scopes):
     def _of_Dict(self, node: ast.Dict) -> int:
         items: dict[Any, int] | None = {}
         edges: list[tuple[int, int]] = []
-        for key, one in zip(node.keys, node.values, strict=True):
-            value = self._value(one)
+        for key, item in zip(node.keys, node.values, strict=True):
+            value = self._value(item)
             edges.append((value, SAME))
             if key is None:
                 items = None
@@ -143,9 +143,11 @@ class Expressions(Scopes):
         return self._display(node, edges, items, {})
 
     def _of_List(self, node: ast.List | ast.Tuple | ast.Set) -> int:
-        values = [self._value(one) for one in node.elts]
-        ordered = not isinstance(node, ast.Set) and not any(isinstance(one, ast.Starred) for one in node.elts)
-        return self._display(node, [(one, SAME) for one in values], dict(enumerate(values)) if ordered else None, [])
+        values = [self._value(element) for element in node.elts]
+        ordered = not isinstance(node, ast.Set) and not any(isinstance(element, ast.Starred) for element in node.elts)
+        return self._display(
+            node, [(value, SAME) for value in values], dict(enumerate(values)) if ordered else None, []
+        )
 
     _of_Tuple = _of_Set = _of_List
 
@@ -172,8 +174,8 @@ class Expressions(Scopes):
         made = self.graph.nodes[holder]
         if isinstance(node.slice, ast.Slice):
             bounds = [
-                self._value(one) if one is not None else None
-                for one in (node.slice.lower, node.slice.upper, node.slice.step)
+                self._value(bound) if bound is not None else None
+                for bound in (node.slice.lower, node.slice.upper, node.slice.step)
             ]
             edges = [(holder, SAME), *((bound, CONTROL) for bound in bounds if bound is not None)]
             part = self._part(made.whole, bounds)
@@ -217,8 +219,8 @@ class Expressions(Scopes):
         """
         if made.whole is not None or made.kind == "literal" or self.loops or self._in_function():
             return ""
-        known = [None if one is None else self.graph.nodes[one] for one in bounds[:2]]
-        values = [one.value if one is not None and one.kind == "literal" else None for one in known]
+        known = [None if bound is None else self.graph.nodes[bound] for bound in bounds[:2]]
+        values = [literal.value if literal is not None and literal.kind == "literal" else None for literal in known]
         start, stop = (value if type(value) is int else None for value in values)
         if stop is None and (start is None or start >= 0):
             return ""
@@ -229,17 +231,17 @@ class Expressions(Scopes):
         self.scopes.append(Scope("comprehension"))
         outer, edges, depth = self.control, [], len(self.loops)
         try:
-            for one in node.generators:
-                items = self._value(one.iter)
+            for generator in node.generators:
+                items = self._value(generator.iter)
                 edges.append((items, CONTROL))
                 with self._under(node, items):
-                    self._bind(one.target, self._element(items, one.iter), node)
+                    self._bind(generator.target, self._element(items, generator.iter), node)
                 control = self.graph.add("value", (items, DATA), place=self._place(node), control=self.control)
                 if self.control is not None and control:
                     self.graph.connect(control, self.control, CONTROL)
                 self.control = control
                 self.loops.append(control)
-                for test in one.ifs:
+                for test in generator.ifs:
                     self.graph.connect(control, self._value(test), DATA)
             if isinstance(node, ast.DictComp):
                 parts = [self._value(node.key), self._value(node.value)]
@@ -281,7 +283,7 @@ class Expressions(Scopes):
             self._define(target.id, value, syntax)
         elif isinstance(target, ast.Tuple | ast.List):
             items = self.graph.nodes[value].items or {}
-            starred = any(isinstance(one, ast.Starred) for one in target.elts)
+            starred = any(isinstance(element, ast.Starred) for element in target.elts)
             for index, part in enumerate(target.elts):
                 if isinstance(part, ast.Starred):
                     part = part.value
@@ -306,10 +308,10 @@ class Expressions(Scopes):
         return self._new(syntax, (items, SAME))
 
     def _function(self, node: Any, arguments: ast.arguments, run: Any) -> int:
-        positional = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
-        names = positional + [one.arg for one in arguments.kwonlyargs]
-        rest = [one.arg for one in (arguments.vararg, arguments.kwarg) if one is not None]
-        defaults = [self._value(one) for one in (*arguments.defaults, *filter(None, arguments.kw_defaults))]
+        positional = [parameter.arg for parameter in (*arguments.posonlyargs, *arguments.args)]
+        names = positional + [parameter.arg for parameter in arguments.kwonlyargs]
+        rest = [parameter.arg for parameter in (arguments.vararg, arguments.kwarg) if parameter is not None]
+        defaults = [self._value(default) for default in (*arguments.defaults, *filter(None, arguments.kw_defaults))]
         returns = self.graph.add("choice", place=self._place(node))
         parameters = {name: self.graph.add("choice", place=self._place(node)) for name in (*names, *rest)}
         for parameter in parameters.values():

@@ -102,7 +102,9 @@ class Scopes:
         if name in self.relied_on and not self._in_function():
             self.give_up(self._place(syntax))
         if name in scope.outer:
-            target = next((one for one in reversed(self.scopes[:-1]) if name in one.anywhere), self.module)
+            target = next(
+                (enclosing for enclosing in reversed(self.scopes[:-1]) if name in enclosing.anywhere), self.module
+            )
             target.shared.add(name)
             self._anywhere(target, name, value)
             target.layers[0].setdefault(name, value)

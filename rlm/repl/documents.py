@@ -132,9 +132,9 @@ class DocumentTexts:
             if not value.is_folder:
                 return _of_pages(texts.get(place, {}))
             below = {
-                one.removeprefix(f"{place}/"): pages for one, pages in texts.items() if one.startswith(f"{place}/")
+                text.removeprefix(f"{place}/"): pages for text, pages in texts.items() if text.startswith(f"{place}/")
             }
-            return {one.replace("~1", "/").replace("~0", "~"): _of_pages(pages) for one, pages in below.items()}
+            return {name.replace("~1", "/").replace("~0", "~"): _of_pages(pages) for name, pages in below.items()}
         if isinstance(value, Mapping):
             return {name: self._replaced(f"{place}/{name}", inner, texts) for name, inner in value.items()}
         if isinstance(value, list | tuple) and (names := _names(value)):

@@ -85,5 +85,5 @@ async def _choice(config: RunConfig, inputs: Mapping[str, Any], models: RunModel
 def _chars(value: Any) -> int:
     """Return about how many characters a value has."""
     if isinstance(value, list | tuple):
-        return sum(len(one) if isinstance(one, str) else 200 for one in value)
+        return sum(len(item) if isinstance(item, str) else 200 for item in value)
     return len(value) if hasattr(value, "__len__") else 0

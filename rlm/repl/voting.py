@@ -62,8 +62,8 @@ class Ballot:
         if self.scripts < 2 or not self.groups:
             return None
         first = self.ranked[0]
-        answers = sorted((one for group in self.groups for one in group), key=lambda one: one.iteration)
-        said = [_said(one, first[0].values, run_id) for one in answers]
+        answers = sorted((answer for group in self.groups for answer in group), key=lambda one: one.iteration)
+        said = [_said(answer, first[0].values, run_id) for answer in answers]
         votes = {pointer((name,)): len(first) for name in first[0].values}
         about = {"agree": len(first), "answers": len(answers), "of": self.scripts, "votes": votes}
         return {**about, "run_id": run_id, "reconciled": False, "runs": said}

@@ -85,7 +85,11 @@ class Runs:
             task = _within(task, seconds)
 
             def begin(observe: Observer) -> Run:
-                missing = [one.name for one in task.signature.inputs if one.required and one.name not in task.inputs]
+                missing = [
+                    declared.name
+                    for declared in task.signature.inputs
+                    if declared.required and declared.name not in task.inputs
+                ]
                 if missing:
                     raise bad_request(f"the inputs {', '.join(missing)} have no value", "inputs")
                 return make_run(task, observe=fan_out(default_observer(), observe)).start()
@@ -258,7 +262,7 @@ def _asked(
     """Start a question in a session."""
     if question is None:
         return session.chat.start_resume(observe=observe)
-    known = set() if lasting else {one.name for one in session.chat.signature.inputs}
+    known = set() if lasting else {declared.name for declared in session.chat.signature.inputs}
     if kept := {name: value for name, value in inputs.items() if name not in known}:
         session.chat.set(**kept)
     own = {name: value for name, value in inputs.items() if name in known}

@@ -22,9 +22,14 @@ class RunApprovals:
     def waiting(self, run_id: str) -> list[dict[str, Any]]:
         """Return the questions of a run that nobody has answered."""
         logs = self._logs()
-        waiting = [one for one in logs.all() if one.run_id == run_id and logs.answer_to(one.approval_id) is None]
+        waiting = [
+            request
+            for request in logs.all()
+            if request.run_id == run_id and logs.answer_to(request.approval_id) is None
+        ]
         return [
-            {"id": one.approval_id, "title": one.title, "calls": one.lines(_MOST_CALLS, _MOST_CHARS)} for one in waiting
+            {"id": request.approval_id, "title": request.title, "calls": request.lines(_MOST_CALLS, _MOST_CHARS)}
+            for request in waiting
         ]
 
     def answer(self, run_id: str, approval_id: str, body: bytes) -> dict[str, Any]:
@@ -39,7 +44,7 @@ class RunApprovals:
             raise ApprovalRefused("An answer has `approved` and a `scope`: calls, cell or run.") from None
         if not isinstance(approved, bool):
             raise ApprovalRefused("`approved` is true or false.")
-        if not any(one["id"] == approval_id for one in self.waiting(run_id)):
+        if not any(entry["id"] == approval_id for entry in self.waiting(run_id)):
             raise ApprovalRefused("Nothing waits for this answer any more.")
         self._logs().answer_once(answer)
         return {"approved": approved, "scope": scope}

@@ -169,7 +169,7 @@ class Folder:
     def __getitem__(self, name: str) -> File:
         listed = self._listed()
         if name not in listed:
-            near = [one for one in listed if name.rpartition("/")[2] in one][:5]
+            near = [other for other in listed if name.rpartition("/")[2] in other][:5]
             raise KeyError(f"{name!r} is not in the folder{f'; there are {near}' if near else ''}")
         return listed[name]
 

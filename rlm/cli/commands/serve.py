@@ -94,9 +94,9 @@ def _served(task_files: tuple[str, ...], options: dict[str, Any]) -> dict[str, S
         if name in served:
             raise click.UsageError(f"Two tasks are named {name}; give one another name: NAME={path}")
         served[name] = ServedTask(name, load(path, changes, partial=True))
-    for one in served.values():
-        _ = one.task.tools  # imported now: an error in them is an error of the task file
-        preflight.require(one.task)
+    for served_task in served.values():
+        _ = served_task.task.tools  # imported now: an error in them is an error of the task file
+        preflight.require(served_task.task)
     return served
 
 

@@ -56,9 +56,9 @@ def _words(code: str) -> Iterator[tuple[int, str]]:
         if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Eq):
             continue
         sides = [node.left, *node.comparators]
-        texts = [one.value for one in sides if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-        for one in sides:
-            match one:
+        texts = [side.value for side in sides if isinstance(side, ast.Constant) and isinstance(side.value, str)]
+        for side in sides:
+            match side:
                 case ast.Subscript(
                     value=ast.Call(func=ast.Attribute(attr="split"), args=[]), slice=ast.Constant(value=int(place))
                 ) if texts:

@@ -54,12 +54,12 @@ class _Folded(ast.NodeTransformer):
         if isinstance(method, ast.Attribute) and method.attr in ("count", "startswith", "endswith", "find"):
             fold = _fold_of(method.value)
             if fold is not None:
-                node.args = [self._written(one, fold) for one in node.args]
+                node.args = [self._written(argument, fold) for argument in node.args]
         return node
 
     def _written(self, node: ast.expr, fold: str) -> ast.expr:
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
-            node.elts = [self._written(one, fold) for one in node.elts]
+            node.elts = [self._written(element, fold) for element in node.elts]
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
             return node
         text = _FOLDS[fold](node.value)
@@ -94,9 +94,9 @@ def _unused(tree: ast.Module, needed: frozenset[str]) -> Iterator[ast.stmt]:
 
 
 def _read(node: ast.stmt) -> set[str]:
-    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Store)}
-    added = (one.target for one in ast.walk(node) if isinstance(one, ast.AugAssign))
-    return names | {one.id for one in added if isinstance(one, ast.Name)}
+    names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Store)}
+    added = (part.target for part in ast.walk(node) if isinstance(part, ast.AugAssign))
+    return names | {part.id for part in added if isinstance(part, ast.Name)}
 
 
 def _assigned(node: ast.stmt) -> set[str] | None:
@@ -104,18 +104,18 @@ def _assigned(node: ast.stmt) -> set[str] | None:
     if not isinstance(node, ast.Assign):
         return None
     parts = (target.elts if isinstance(target, ast.Tuple) else [target] for target in node.targets)
-    targets = [one for part in parts for one in part]
-    names = {one.id for one in targets if isinstance(one, ast.Name)}
-    return names if all(isinstance(one, ast.Name) for one in targets) else None
+    targets = [target_part for part in parts for target_part in part]
+    names = {part.id for part in targets if isinstance(part, ast.Name)}
+    return names if all(isinstance(part, ast.Name) for part in targets) else None
 
 
 def _is_pure(node: ast.stmt) -> bool:
     """Return whether a statement calls nothing that could change something."""
-    for one in ast.walk(node):
-        if isinstance(one, ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr):
+    for part in ast.walk(node):
+        if isinstance(part, ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr):
             return False
-        if isinstance(one, ast.Call):
-            function = one.func
+        if isinstance(part, ast.Call):
+            function = part.func
             if isinstance(function, ast.Name) and function.id not in _PURE_FUNCTIONS.split():
                 return False
             if isinstance(function, ast.Attribute) and function.attr not in _PURE_METHODS.split():

@@ -95,8 +95,8 @@ def _agreement(run: RunRecord) -> tuple[list[RunRecord], list[RunRecord]]:
     """Return the independent runs that gave the answer, and those that gave another one."""
     about = ((run.result() or {}).get("agreement") or {}).get("runs") or []
     children = {child.id: child for child in run.children}
-    taken = [one for one in about if one.get("outputs") is not None and not one.get("differs")]
-    others = [one for one in about if one.get("differs")]
-    return [children[one["run_id"]] for one in taken if one["run_id"] in children], [
-        children[one["run_id"]] for one in others if one["run_id"] in children
+    taken = [part for part in about if part.get("outputs") is not None and not part.get("differs")]
+    others = [part for part in about if part.get("differs")]
+    return [children[part["run_id"]] for part in taken if part["run_id"] in children], [
+        children[other["run_id"]] for other in others if other["run_id"] in children
     ]
