@@ -17,7 +17,6 @@ from typing import Any
 
 import anyio
 
-from .. import yaml12
 from ..chat.errors import SessionError
 from ..chat.journal import Journal, find_journal
 from ..chat.settings import SessionSettings
@@ -25,7 +24,8 @@ from ..events import Observer
 from ..results import ExecutionResult
 from ..signatures import Signature, SignatureError
 from ..task_session import QUESTION, TaskSession, new_session, reopen_session
-from ..tasks import Recorded, Task, load
+from ..tasks import Recorded, Task, TaskError, load
+from ..tasks.yaml_document import read
 from ..text import shorten
 from .answers import Answer, answer_of
 from .documents import Documents, Folders, NotReadable
@@ -149,8 +149,10 @@ def task_of(settings: Settings, documents: Documents) -> Task:
     path = Path.cwd() / "session.yaml"
     if settings.task_file is not None:
         path = settings.task_file.absolute()
-        loaded = yaml12.load(path.read_text(encoding="utf-8-sig"))
-        content = loaded if isinstance(loaded, dict) else {}
+        document = read(path)
+        if document.problems:
+            raise TaskError(document.problems)
+        content = dict(document.value) if isinstance(document.value, dict) else {}
     for key in _NOT_USED:
         content.pop(key, None)
     content = {**content, "instructions": INSTRUCTIONS, "signature": f"{_INPUTS} -> answer: str"}
