@@ -569,7 +569,8 @@ def test_the_budget_section_is_the_trigger() -> None:
 
 def test_the_sandbox_section_is_the_limits() -> None:
     fields = {name: field.default for name, field in SandboxFile.model_fields.items()}
-    assert {name: fields.pop(name) for name in ("isolation", "policy")} == {"isolation": "auto", "policy": "enforce"}
+    own = {"isolation": "auto", "policy": "enforce", "packages": None}
+    assert {name: fields.pop(name) for name in own} == own
     assert fields == dataclasses.asdict(Limits())
 
 
