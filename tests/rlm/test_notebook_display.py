@@ -116,7 +116,7 @@ def test_inputs_are_given_by_place_too(pool):
 
 def test_values_without_a_place_and_two_for_one_are_refused(pool):
     count = predict([], pool)
-    with pytest.raises(TypeError, match="2 values for 1 inputs; the inputs are doc"):
+    with pytest.raises(TypeError, match="2 values for 1 input; the inputs are doc"):
         count.run_with_fallback("a", "b")
     with pytest.raises(TypeError, match="'doc' is given twice, by its place and by its name"):
         count.run_with_fallback("a", doc="b")
