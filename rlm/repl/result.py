@@ -74,12 +74,13 @@ def judge(result: ExecutionResult[Any], run: RunLoop) -> ExecutionResult[Any]:
         found = trust.searched_features(result, config.signature, *seen, always=always)
     left, most = run.ledger.remaining(len(history)).iterations, run.ledger.trigger.max_iterations
     share = left / most if left is not None and most else 0.0
-    result = trust.with_features(result, config.signature, found, budget_left=share)
+    unread = bool(run.grounding.unread)
+    result = trust.with_features(result, config.signature, found, budget_left=share, is_unread=unread)
     said = None if run.ballot is None else run.ballot.agreement(run.id)
     if said is not None:
         result = replace(result, agreement=said)
         result = trust.with_agreement(result, said["votes"], said["answers"], said["of"])
-    return trust.judged(result, config.scorer, config.signature, run.grounding.unread)
+    return trust.judged(result, config.scorer, config.signature)
 
 
 def _submitted(run: RunLoop) -> Any:

@@ -60,8 +60,13 @@ def searched_features(
     return features(outputs, findings, variables, history, plain)
 
 
-def with_features(result: Ending, signature: Signature, found: Features, *, budget_left: float = 0.0) -> Ending:
-    """Return a result with the features of each field: those that were `found`, and those of its evidence."""
+def with_features(
+    result: Ending, signature: Signature, found: Features, *, budget_left: float = 0.0, is_unread: bool = False
+) -> Ending:
+    """Return a result with the features of each field: those that were `found`, and those of its evidence.
+
+    `is_unread`: no code has read any of the long inputs.
+    """
     if isinstance(result, Failed):
         return result
     rows: dict[str, dict[str, float]] = {}
@@ -69,6 +74,8 @@ def with_features(result: Ending, signature: Signature, found: Features, *, budg
         row = dict(found.get(name, {}))
         row |= _of_evidence([piece for piece in result.evidence if piece.field == name])
         row |= {"submitted": float(isinstance(result, Submitted)), "budget_left": budget_left}
+        if is_unread:
+            row["unread"] = 1.0
         rows[name] = {feature: value for feature, value in row.items() if value}  # most are zero
     return replace(result, features=rows)
 
@@ -95,19 +102,17 @@ def with_agreement(result: Ending, votes: Mapping[str, int], answers: int, runs:
     return replace(result, features=rows)
 
 
-def judged(
-    result: Ending, scorer: Scorer, signature: Signature, unread: frozenset[str] = frozenset()
-) -> Ending | Failed:
+def judged(result: Ending, scorer: Scorer, signature: Signature) -> Ending | Failed:
     """Return a result with a calibrator's probability; `Failed` if the calibrator's rule does not accept it.
 
-    `unread` are the long inputs, if no code has read any of them: they limit the probability.
+    The probability is limited where no code has read any of the long inputs.
     """
     if not isinstance(scorer, Calibrator) or isinstance(result, Failed):
         return result
     try:
         judgement = scorer.judge(result.features)
         probability, fields = judgement.confidence, dict(judgement.fields)
-        if unread:
+        if any(row.get("unread") == 1 for row in result.features.values()):
             probability = min(probability, UNREAD_CONFIDENCE)
             fields = {name: min(value, UNREAD_CONFIDENCE) for name, value in fields.items()}
         refused = scorer.rule.refuses(probability) if scorer.rule is not None else None

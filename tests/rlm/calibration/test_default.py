@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,3 +72,19 @@ def test_a_local_model_is_known_by_its_weights() -> None:
     note = made.used_with(["llamacpp/SmolLM2-135M-Instruct.Q4_1@61fbba33"]).note
     assert note is not None
     assert "not on SmolLM2-135M-Instruct.Q4_1:" in note
+
+
+@pytest.mark.parametrize("agree", [1, 3])
+def test_what_no_code_has_read_is_at_most_even_however_many_agree(pool: sandbox.Pool, agree: int) -> None:
+    models = {
+        "lm": scripted_lm({"*": "```python\nanswer = 4217\nprint(answer)\n```"}),
+        "extraction_lm": scripted_lm({"*": '{"answer": 4217}'}),
+    }
+    options: dict[str, Any] = {"pool": pool, "record": False, "confidence": "default", "agree": agree}
+    program = rlm.Predict("doc -> answer: int", **models, max_iterations=1, **options)
+    result = program.run_with_fallback(doc="banana " * 2_000)
+    assert isinstance(result, rlm.Extracted)
+    assert result.features["answer"]["unread"] == 1
+    assert result.features["answer"].get("compared", 0) == (agree > 1)
+    assert result.probability is not None
+    assert result.probability <= 0.5
