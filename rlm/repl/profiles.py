@@ -206,9 +206,16 @@ class ScriptProfile(StandardProfile):
         return read_reply(answer.text)
 
     def prepare_code(self, code: str, variables: Mapping[str, Variable]) -> str:
-        """Return the code repaired, with the imports that it lacks, and the call of SUBMIT at its end."""
+        """Return the code repaired, with the imports that it lacks, and the call of SUBMIT at its end.
+
+        Outputs of an earlier script are deleted: a script that does not set them has no answer.
+        """
         code = with_imports(repaired(code, {*self._outputs, *names_stored(self._opening)}), variables)
-        return code if tree_of(code) is None or "SUBMIT" in names_called(code) else f"{code.rstrip()}\n{self._submit}"
+        if tree_of(code) is None or "SUBMIT" in names_called(code):
+            return code
+        stale = [name for name in self._outputs if name in variables]
+        parts = [f"del {', '.join(stale)}"] if stale else []
+        return "\n".join([*parts, code.rstrip(), self._submit])
 
     def observe(self, cell: CellFacts, hints: Sequence[str], signature: Signature, budget: Remaining) -> str:
         """Write what the script failed on; nothing of one that did not."""

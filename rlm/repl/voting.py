@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _QUESTIONS = frozenset(["ask_for_outputs", "llm_query", "llm_batch", "llm_map", "rlm_query"])
 _LEAD = 2
-"""The vote is over when an answer has so many more votes than any other."""
+"""The vote is over when an answer has so many more votes than any other; one more where it is 0, "" or []."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,11 @@ class Answer:
     outputs: BaseModel
     given: tuple[str, ...] | None
     values: dict[str, Any]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was found: small models often look for what is not there."""
+        return not any(self.values.values())
 
 
 @dataclass
@@ -54,8 +59,8 @@ class Ballot:
 
     @property
     def ranked(self) -> Sequence[Sequence[Answer]]:
-        """The groups, the largest first; of groups of one size, the one whose answer came first."""
-        return sorted(self.groups, key=lambda group: -len(group))
+        """The groups, the largest first; of groups of one size, empty answers last, then the one that came first."""
+        return sorted(self.groups, key=lambda group: (-len(group), group[0].is_empty))
 
     def agreement(self, run_id: str) -> dict[str, Any] | None:
         """Return what the scripts said, as a result has it; None if there was only one."""
@@ -71,8 +76,8 @@ class Ballot:
     @property
     def is_decided(self) -> bool:
         """Whether one answer is ahead by enough votes."""
-        first, *rest = (len(group) for group in self.ranked)
-        return first - max(rest, default=0) >= _LEAD
+        best, *rest = self.ranked
+        return len(best) - max(map(len, rest), default=0) >= _LEAD + best[0].is_empty
 
 
 async def vote(run: RunLoop) -> None:

@@ -78,3 +78,18 @@ async def test_a_replay_votes_as_the_run_did_and_asks_nobody(make, tmp_path):
     assert len(past.iterations) == 4
     again, requests, _ = await outcome(make, vote=True, past=past)
     assert (again.outputs.answer, len(requests)) == (ERRORS, 0)
+
+
+async def test_a_script_that_sets_no_output_has_no_answer(make):
+    unset = script("for line in lines:\n    if 'nowhere' in line:\n        answer = 1")
+    result, requests, _ = await outcome(make, WRONG, unset, RIGHT, RIGHT, RIGHT, vote=True)
+    assert result.outputs.answer == ERRORS
+    assert len(requests) == 5
+
+
+async def test_nothing_needs_one_vote_more(make):
+    nothing = script("answer = sum('nowhere' in line for line in lines)")
+    result, requests, _ = await outcome(make, nothing, nothing, nothing, RIGHT, RIGHT, vote=True)
+    assert (result.outputs.answer, len(requests)) == (ERRORS, 6)
+    result, requests, _ = await outcome(make, nothing, nothing, nothing, nothing, RIGHT, vote=True)
+    assert (result.outputs.answer, len(requests)) == (0, 4)
