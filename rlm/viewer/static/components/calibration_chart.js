@@ -5,8 +5,8 @@ import { count, percent, plural, score } from "../lib/format.js";
 import { confidenceOf, isRight } from "../lib/run_groups.js";
 
 const EDGES = [0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0000001];
-const SIZE = 164;
-const MARGIN = 20; // for the names of the axes
+const SIZE = 170;
+const MARGIN = 26; // for the names of the axes
 
 // Rows with a confidence, of which it is known whether they are right, by confidence.
 export function calibrationBins(rows) {
@@ -38,8 +38,8 @@ export function calibrationChart(rows) {
       { viewBox: `0 0 ${SIZE} ${SIZE}`, width: SIZE, height: SIZE, role: "img", "aria-label": label.join("; ") },
       svg("rect", { class: "plot", x: x(0), y: y(1), width: x(1) - x(0), height: y(0) - y(1) }),
       svg("line", { class: "diagonal", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }),
-      svg("text", { class: "axis", x: x(0.5), y: SIZE - 6, "text-anchor": "middle" }, "confidence"),
-      svg("text", { class: "axis", x: -y(0.5), y: 13, "text-anchor": "middle", transform: "rotate(-90)" }, "right"),
+      svg("text", { class: "axis", x: x(0.5), y: SIZE - 3, "text-anchor": "middle" }, "confidence"),
+      svg("text", { class: "axis", x: -y(0.5), y: 11, "text-anchor": "middle", transform: "rotate(-90)" }, "right"),
       bins.map((bin, at) =>
         svg("circle", { cx: x(bin.confidence), cy: y(bin.right), r: radius(bin) }, svg("title", {}, label[at])),
       ),
