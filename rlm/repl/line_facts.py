@@ -79,11 +79,13 @@ def lines_about(task: str, text: str) -> str:
         return ""
     weights = {stem: math.log(len(lines) / sum(n for key, n in found.items() if stem in key)) for stem in stems}
     ranked = sorted((key for key in found if key), key=lambda key: -sum(weights[stem] for stem in key))
+    names = re.findall(r"\b\w+[A-Z_\d]\w*", task)  # as they are spelled in the data
     parts = []
     for key in ranked[:_ABOUT]:
         example = next(line for line, low in zip(originals, lines, strict=True) if _has(low, key, stems))
         parts.append(f"{found[key]:>7,} x  {shorten(example, _ABOUT_WIDTH)}")
-        pattern = pattern_of(example, key, weights) if found[key] >= _PATTERN_LINES else ""
+        is_meant = len(key) > 1 or any(name in example for name in names)
+        pattern = pattern_of(example, key, weights) if found[key] >= _PATTERN_LINES and is_meant else ""
         if pattern:
             parts.append(f'{"":>9}  as a pattern for re.search: r"{pattern}"')
     return "\n".join(["Lines about the task, how many there are, and an example:", *parts])
@@ -107,10 +109,10 @@ def pattern_of(line: str, stems: Sequence[str], weights: dict[str, float]) -> st
 
 
 def _as_pattern(word: str) -> str:
-    """Return a pattern for a word: a number is a group, and so is a value that has digits and more in it."""
+    """Return a pattern for a word: a number is a group, and so is a path, or a value with digits and more in it."""
     name, equals, value = word.rpartition("=")
     core = value.strip("()[]{}<>,;:.!?'\"")
-    if not re.search(r"\d", core):
+    if not re.search(r"\d", core) and core.count("/") < 2:
         return _escaped(word)
     before, after = value[: value.index(core)], value[value.index(core) + len(core) :]
     group = r"(\d+)" if core.isdigit() else r"(\S+)" if not after else r"(\S+?)"

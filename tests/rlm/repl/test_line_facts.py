@@ -48,3 +48,11 @@ def test_a_long_text_is_described_without_numbers_that_were_not_counted():
     assert " values, such as" not in shown
     assert shown.startswith("A line in parts")
     assert "line.split()[2] is often one of" in shown
+
+
+def test_a_pattern_is_shown_of_lines_that_have_more_than_one_word_of_the_task_or_a_name_in_it():
+    rows = [f"12:00 part: loading /home/user{n}/job: node map missing, freeSpace={n}" for n in range(9)]
+    text = "\n".join([*rows, *["12:01 part: all is well"] * 9])
+    assert "for re.search" not in lines_about("Which node has the most lines?", text)
+    assert r'r"loading (\S+?): node map missing, freeSpace=(\d+)"' in lines_about("Which job was loading a map?", text)
+    assert "for re.search" in lines_about("What is the sum of freeSpace?", text)
