@@ -23,6 +23,7 @@ import os
 import resource
 import socket
 import struct
+import threading
 import time
 from typing import Any
 
@@ -436,7 +437,11 @@ class _Clock:
 @pytest.fixture
 def turns(monkeypatch):
     """How many messages, calls and pieces of raw output each turn of an exchange has taken."""
-    clock, taken, done = _Clock(), [], 0
+    clock, taken, done = (
+        _Clock(),
+        [],
+        threading.local(),
+    )  # sessions are opened in threads, which take turns of their own
     for module in (sandbox.exchange, sandbox.zmtp, sandbox.call_socket):
         monkeypatch.setattr(module, "time", clock)
 
@@ -444,8 +449,7 @@ def turns(monkeypatch):
         function = getattr(owner, name)
 
         def counted(*args: Any) -> Any:
-            nonlocal done
-            done += 1
+            done.count = getattr(done, "count", 0) + 1
             return function(*args)
 
         monkeypatch.setattr(owner, name, counted)
@@ -456,11 +460,11 @@ def turns(monkeypatch):
     take = sandbox.exchange.Exchange.take
 
     def turn(*args: Any) -> None:
-        before = done
+        done.count = 0
         try:
             take(*args)
         finally:
-            taken.append(done - before)
+            taken.append(done.count)
 
     monkeypatch.setattr(sandbox.exchange.Exchange, "take", turn)
     return taken
