@@ -106,7 +106,7 @@ class Shell(InteractiveShell):  # type: ignore[misc]
         config = Config()
         config.HistoryManager.hist_file = ":memory:"
         config.IPKernelApp.parent_appname = "rlm-sandbox"  # by this section libraries see that they are in a notebook
-        os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")  # figures appear in the cell
+        os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # figures appear in the cell
         super().__init__(ipython_dir=home, user_module=module, config=config)
         type(self)._instance = InteractiveShell._instance = self  # what `get_ipython()` looks for
         self._reviewer = _Reviewer(review)
