@@ -281,6 +281,8 @@ def become_kernel(confinement: Confinement, order: dict[str, Any], given: list[i
     from .kernel import channels, main
 
     names, config = order["channels"], order["config"]
+    if config.get("notebook"):
+        del os.environ["MPLBACKEND"]  # its figures appear below the cells
     config["out"] = namespaces.OUT if "namespaces" in confinement.layers else os.path.join(home, scratch.OUT)
     sockets = dict(zip(names, given, strict=False))
     calls = given[len(names)] if order["calls"] else None
