@@ -63,6 +63,8 @@
     ├── UnknownProgram            a model called `cli/...` names no known program
     ├── EvaluationStopped         no sample of an evaluation can be run here
     ├── CalibratorError           a file is no calibrator
+    ├── OptimizeError             a search for better instructions cannot be made with these settings
+    ├── LearnedFileError          a file that `learned:` of a task names cannot be used
     ├── TooFewSamples             there are too few samples to fit or to decide on
     └── NoThreshold               no threshold keeps the error within the limit
 
@@ -113,11 +115,13 @@ if TYPE_CHECKING:
     from .models.local.registry import LibraryError
     from .models.scripted import ScriptEnded
     from .notebook_magic import NotebookError
+    from .optimize.search import OptimizeError
     from .plans.json_log import JsonLogError
     from .plans.operator import AlreadyAnswered
     from .plans.proposals import NoPlans
     from .predict import RunFailed
     from .reading.items import MapTooLarge
+    from .repl.learned import LearnedFileError
     from .serve.store import ServerInUse
     from .serve.tokens import TokenError
     from .signatures.parser import SignatureError
@@ -153,6 +157,7 @@ __all__ = [
     "InvalidOutputs",
     "InvalidValue",
     "JsonLogError",
+    "LearnedFileError",
     "LibraryError",
     "LocalModelError",
     "LogWriteError",
@@ -173,6 +178,7 @@ __all__ = [
     "NotWritable",
     "NoteRefused",
     "NotebookError",
+    "OptimizeError",
     "ParseError",
     "PatchError",
     "PlotsMissing",
@@ -253,6 +259,8 @@ _HOME = {
     "SignatureError": "signatures.parser",
     "SuiteFileError": "evals.suites.custom",
     "CorpusMissing": "evals.suites.corpora",
+    "LearnedFileError": "repl.learned",
+    "OptimizeError": "optimize.search",
     "UnknownProgram": "models.command.programs",
     "TaskError": "tasks.errors",
     "TelemetryMissing": "telemetry",

@@ -32,6 +32,7 @@ INTERNAL = {
         "ApprovalRefused",
         "AttemptsFailed",
         "BlobNotFound",
+        "BudgetSpent",
         "CheckProblem",
         "CommandFailure",
         "DepthExceeded",
