@@ -60,6 +60,8 @@
     │   └── LogWriteError         it cannot be written, as on a full disk
     ├── SuiteFileError            a file of samples is invalid
     ├── CorpusMissing             a folder does not have the texts that a suite needs
+    ├── OptimizeError             a search for better instructions cannot be made
+    ├── LearnedFileError          a file that `learned:` names cannot be used
     ├── UnknownProgram            a model called `cli/...` names no known program
     ├── EvaluationStopped         no sample of an evaluation can be run here
     ├── CalibratorError           a file is no calibrator
@@ -227,6 +229,7 @@ _HOME = {
     "InvalidOutputs": "signatures.validation",
     "InvalidValue": "signatures.validation",
     "JsonLogError": "plans.json_log",
+    "LearnedFileError": "repl.learned",
     "LibraryError": "models.local.registry",
     "LocalModelError": "models.local.errors",
     "LogWriteError": "evals.log",
@@ -247,6 +250,7 @@ _HOME = {
     "NotWritable": "batch.errors",
     "NoteRefused": "traces.notes",
     "NotebookError": "notebook_magic",
+    "OptimizeError": "optimize.search",
     "ParseError": "extraction.errors",
     "PatchError": "extraction.errors",
     "PlotsMissing": "traces.notebook_view.plots",

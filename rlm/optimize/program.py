@@ -14,7 +14,6 @@ from typing import Any
 import dspy
 
 from ..dspy_bridge import add_to_trace
-from ..errors import RlmError
 from ..events import Observer
 from ..feedback import feedback_of
 from ..json_values import jsonable
@@ -24,7 +23,7 @@ from ..runner import task_config
 from ..tasks import Task
 
 
-class BudgetSpent(RlmError):
+class SearchStopped(Exception):
     """The search has used up its runs or its cost."""
 
 
@@ -40,10 +39,10 @@ class Spending:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def check(self) -> None:
-        """Raise `BudgetSpent` if nothing is left."""
+        """Raise `SearchStopped` if nothing is left."""
         if self.max_cost_usd is not None and self.cost_usd >= self.max_cost_usd:
             self.spent = True
-            raise BudgetSpent(f"--max-cost: {self.cost_usd:.2f} of {self.max_cost_usd:.2f} USD are used")
+            raise SearchStopped(f"--max-cost: {self.cost_usd:.2f} of {self.max_cost_usd:.2f} USD are used")
 
     def add(self, cost_usd: float, *, repeated: bool = False) -> None:
         """Count a run."""

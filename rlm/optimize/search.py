@@ -17,7 +17,7 @@ from ..repl.learned import Learned
 from ..stats import bootstrap, interval
 from .leaks import find_leaks
 from .optimizers import EXTRAS, OPTIMIZERS, SearchSettings, examples, score_of
-from .program import BudgetSpent, RunStore, Spending, TaskProgram
+from .program import RunStore, SearchStopped, Spending, TaskProgram
 from .rows import LabeledRow, Split
 
 _RESAMPLES = 10_000
@@ -139,7 +139,7 @@ def _search(program: TaskProgram, split: Split, optimizer: str, settings: Search
     try:
         with dspy.context(lm=settings.reflection_lm):
             return OPTIMIZERS[optimizer](student, examples(split.train), examples(split.validation), settings)
-    except BudgetSpent:
+    except SearchStopped:
         return program
 
 
@@ -151,7 +151,7 @@ def _scores(
     def score(row: LabeledRow) -> float:
         try:
             return score_of(row, program(**row.inputs), settings)
-        except BudgetSpent:
+        except SearchStopped:
             return 0.0
 
     with ThreadPoolExecutor(settings.threads) as pool:

@@ -42,7 +42,16 @@ INTERNAL = {
     ),
     *("InvalidCompletion", "InvalidResponse", "InvalidSubmission", "NoCandidate", "NoResponse", "NoTarget"),
     "Flooded",
-    *("SetupFailed", "NotRecorded", "OutOfTime", "Refused", "RequestRefused", "SlotAfterDeadline", "StalledReader"),
+    *(
+        "SetupFailed",
+        "NotRecorded",
+        "OutOfTime",
+        "Refused",
+        "RequestRefused",
+        "SearchStopped",
+        "SlotAfterDeadline",
+        "StalledReader",
+    ),
     *("NotReadable", "UnknownQuestion", "Unreadable", "UnreadableInput"),
 }
 # Not importable without packages that are optional.
