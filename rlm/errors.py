@@ -60,8 +60,6 @@
     │   └── LogWriteError         it cannot be written, as on a full disk
     ├── SuiteFileError            a file of samples is invalid
     ├── CorpusMissing             a folder does not have the texts that a suite needs
-    ├── OptimizeError             a search for better instructions cannot be made
-    ├── LearnedFileError          a file that `learned:` names cannot be used
     ├── UnknownProgram            a model called `cli/...` names no known program
     ├── EvaluationStopped         no sample of an evaluation can be run here
     ├── CalibratorError           a file is no calibrator
@@ -263,8 +261,6 @@ _HOME = {
     "SignatureError": "signatures.parser",
     "SuiteFileError": "evals.suites.custom",
     "CorpusMissing": "evals.suites.corpora",
-    "LearnedFileError": "repl.learned",
-    "OptimizeError": "optimize.search",
     "UnknownProgram": "models.command.programs",
     "TaskError": "tasks.errors",
     "TelemetryMissing": "telemetry",

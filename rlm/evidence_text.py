@@ -48,6 +48,6 @@ def describe(item: Evidence) -> str:
             text = "a default" + (f": nothing in {inputs} changed it" if inputs else "")
         case _:
             return where + one_line(item.note or "nothing shows where it comes from", 160)
-    steps = [f"{step.iteration}:{step.line}" for step in item.chain]
+    steps = [f"{step.iteration or 'earlier'}:{step.line}" for step in item.chain]
     text += f" (cell:line {' → '.join(steps)})" if steps else ""
     return where + text + (f"; {one_line(item.note, 120)}" if item.note else "")

@@ -19,6 +19,7 @@ from sandbox.threads import threaded
 
 from ..budgets import Ledger
 from ..repl.host_calls import CallLog, CallReplay
+from ..repl.kernels import EarlierCell
 from ..repl.replay import RecordedCall
 from .journal import INPUTS, Journal, QuestionRecord, Step
 from .skippable import names_bound, only_reads, plain_names
@@ -94,6 +95,18 @@ class ChatKernel:
     _wanted: dict[str, Any] = field(default_factory=dict)
     _current: int = 0
     _needs_rebuild: bool = False
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """What code of this session may use, or could at the last question."""
+        return {**self._inputs, **self._wanted}
+
+    @property
+    def earlier(self) -> list[EarlierCell]:
+        """The cells of the questions before this one."""
+        before = [question for question in self.journal.questions() if question.number < self._current]
+        cells = [cell for question in before for cell in cells_of(self.journal, question)]
+        return [EarlierCell(cell.code, cell.ok, cell.calls) for cell in cells]
 
     @property
     def alive(self) -> bool:

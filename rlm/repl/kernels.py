@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sandbox import AsyncSession, CellResult, Variable
 
 from .host_calls import CallLog
+from .replay import RecordedCall
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierCell:
+    """A cell of an earlier run over the same kernel: variables of a run may come from it."""
+
+    code: str
+    success: bool
+    calls: tuple[RecordedCall, ...] = ()
 
 
 class KernelSource(Protocol):
@@ -24,6 +35,14 @@ class KernelSource(Protocol):
     @property
     def shown(self) -> frozenset[str]:
         """The inputs that the prompt shows whole, though they are long: what is asked."""
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """The inputs that code of earlier runs had, and that the run need not have."""
+
+    @property
+    def earlier(self) -> Sequence[EarlierCell]:
+        """The cells of earlier runs, in order."""
 
     @property
     def context(self) -> str | None:
@@ -45,6 +64,8 @@ class OwnKernels:
     variables: Mapping[str, Variable] = {}
     read: frozenset[str] = frozenset()
     shown: frozenset[str] = frozenset()
+    inputs: Mapping[str, Any] = {}
+    earlier: Sequence[EarlierCell] = ()
     context: str | None = None
 
     async def open(self, options: Mapping[str, Any], calls: CallLog) -> tuple[AsyncSession, tuple[str, ...]]:

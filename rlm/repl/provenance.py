@@ -21,6 +21,7 @@ from ..signatures.cited import quotes_in
 from .replay import RecordedCall
 
 if TYPE_CHECKING:
+    from .kernels import EarlierCell
     from .verification import FirstAnswer
 
 
@@ -82,21 +83,27 @@ def with_evidence(
     first: FirstAnswer | None = None,
     places: Sequence[Evidence] = (),
     texts: Mapping[str, Any] | None = None,
+    earlier: Sequence[EarlierCell] = (),
 ) -> Ending:
     """Return a result with the evidence for its outputs. `given` are the fields that SUBMIT was called with.
 
     `checks` are the checks that were true of them, `first` is the answer that a second program has checked. `places`
     are where partial outputs that no code submitted were found; `given` is None then. `texts` are the inputs with
-    the texts of files in their places.
+    the texts of files in their places. `earlier` are the cells of runs before this one, over the same kernel: they are
+    "cell 0".
     """
     partial = result.partial_outputs if isinstance(result, Failed) else None
     if isinstance(result, Failed) and not isinstance(partial, dict):
         return result
     try:
-        cells = [Cell(entry.iteration, entry.code, entry.success) for entry in history if entry.code]
+        before = ModelAnswers()
+        before.add(0, [call for cell in earlier for call in cell.calls])
+        calls = [*before.calls, *answers.calls]
+        cells = [Cell(0, cell.code, cell.success) for cell in earlier if cell.code]
+        cells += [Cell(entry.iteration, entry.code, entry.success) for entry in history if entry.code]
         last = len(history) if first is None else first.iterations
         sources = inputs if texts is None else texts
-        run = RunEvidence([cell for cell in cells if cell.iteration <= last], inputs, answers.calls, tools, sources)
+        run = RunEvidence([cell for cell in cells if cell.iteration <= last], inputs, calls, tools, sources)
         if isinstance(result, Failed):
             pieces = (
                 run.of_extracted(partial or {}, places) if given is None else run.of_submitted(partial or {}, given)
@@ -113,7 +120,7 @@ def with_evidence(
             from .verification import evidence_of_second
 
             second = None if first.second is None else signature.outputs_to_json(first.second)
-            whole = RunEvidence(cells, inputs, answers.calls, tools)
+            whole = RunEvidence(cells, inputs, calls, tools)
             more += evidence_of_second(first, outputs, second, whole, signature)
         if isinstance(result, Submitted):
             return replace(result, evidence=(*run.of_submitted(outputs, given), *more))

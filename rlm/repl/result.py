@@ -60,13 +60,19 @@ def complete(result: Ending, run: RunLoop) -> Ending:
 def judge(result: ExecutionResult[Any], run: RunLoop) -> ExecutionResult[Any]:
     """Return the result with its evidence and features, and with the probability where there is a calibrator."""
     config, history = run.config, list(run.history)
-    known = (history, run.inputs, run.answers, config.tools.keys())
+    earlier = config.kernels.earlier
+    inputs = {**config.kernels.inputs, **run.inputs} if earlier else run.inputs
+    known = (history, inputs, run.answers, config.tools.keys())
     if isinstance(result, Failed):
         places = _places(result.partial_outputs, run)
         given = run.tools.given if places is None else None
-        return with_evidence(result, config.signature, *known, given, config.checks, run.first, places or ())
+        return with_evidence(
+            result, config.signature, *known, given, config.checks, run.first, places or (), earlier=earlier
+        )
     texts = run.texts.known
-    result = with_evidence(result, config.signature, *known, run.tools.given, config.checks, run.first, texts=texts)
+    result = with_evidence(
+        result, config.signature, *known, run.tools.given, config.checks, run.first, texts=texts, earlier=earlier
+    )
     found: trust.Features = result.features
     if isinstance(result, Submitted):
         always = isinstance(config.scorer, Calibrator)

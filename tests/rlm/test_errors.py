@@ -32,7 +32,6 @@ INTERNAL = {
         "ApprovalRefused",
         "AttemptsFailed",
         "BlobNotFound",
-        "BudgetSpent",
         "CheckProblem",
         "CommandFailure",
         "DepthExceeded",

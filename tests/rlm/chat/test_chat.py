@@ -42,6 +42,26 @@ def test_the_model_is_told_what_it_has_and_what_it_answered(asked):
     assert "Imported or defined already: re" in second
 
 
+def test_evidence_reaches_back_to_the_cells_of_earlier_questions(asked):
+    cells = [
+        "n = len(log)\nk = 17\nanswer = llm_query(log)\nSUBMIT(answer=n)",
+        "SUBMIT(answer=n * 2)",
+        "SUBMIT(answer=k)",
+    ]
+    one = asked([*cells, "SUBMIT(total=n / 2)"], sub={"*": "31"})
+    with one.predict.session(log=LOG) as chat:
+        chat.ask(question="How many characters?")
+        (doubled,) = chat.ask(question="And twice?").evidence
+        assert (doubled.kind, doubled.inputs) == ("computed", ("log",))
+        assert [(step.iteration, step.line) for step in doubled.chain] == [(0, 1), (1, 1)]
+        (written,) = chat.ask(question="And seventeen?").evidence
+        assert written.kind == "typed"
+        name = chat.id
+    with one.predict.reopen(name) as chat:  # its own signature has no `log`
+        (half,) = chat.ask("question -> total: float", question="And half?").evidence
+        assert (half.kind, half.inputs) == ("computed", ("log",))
+
+
 def test_a_question_of_several_sentences_is_in_the_prompt_and_need_not_be_read(asked):
     question = "How many errors are there? " + "Count only those of disks, and mind that lines are repeated. " * 20
     longer = "Again. " * 2_000

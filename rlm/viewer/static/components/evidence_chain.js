@@ -62,16 +62,18 @@ function inputLink(run, name, span) {
   return h("a", { class: "evidence", href: `#/run/${run}/start?${query}` }, line(name, 60));
 }
 
+// A cell of an earlier question of the session is in another run.
+function stepLink(run, iteration, at) {
+  if (!iteration) return h("span", { class: "muted" }, `an earlier question, line ${at}`);
+  return h("a", { href: `#/run/${run}/${iteration}?line=${at}` }, `cell ${iteration}, line ${at}`);
+}
+
 function chain(run, item) {
   const steps = (Array.isArray(item.chain) ? item.chain : []).map((step) =>
     h(
       "li",
       {},
-      h(
-        "a",
-        { href: `#/run/${run}/${Number(step.iteration)}?line=${Number(step.line)}` },
-        `cell ${Number(step.iteration)}, line ${Number(step.line)}`,
-      ),
+      stepLink(run, Number(step.iteration), Number(step.line)),
       h("code", {}, line(step.code, 200)),
     ),
   );
