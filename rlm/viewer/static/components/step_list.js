@@ -167,9 +167,22 @@ export class Steps {
       return;
     }
     part.classList.add("wanted");
-    part.scrollIntoView({ block: "start" });
+    this.#keepInView(part);
     const closed = [...part.querySelectorAll("details.fold")].filter((fold) => folds?.test(fold.querySelector("summary").textContent));
     for (const fold of closed.slice(0, MOST_FOLDS)) fold.open = true;
+  }
+
+  // Texts above the part arrive later and push it down: it is brought back until the reader does something.
+  #keepInView(part) {
+    this.kept?.abort();
+    const kept = (this.kept = new AbortController());
+    part.scrollIntoView({ block: "start" });
+    const observer = new ResizeObserver(() => part.isConnected && part.scrollIntoView({ block: "start" }));
+    observer.observe(document.body);
+    kept.signal.addEventListener("abort", () => observer.disconnect());
+    for (const kind of ["wheel", "touchstart", "pointerdown", "keydown"])
+      addEventListener(kind, () => kept.abort(), { signal: kept.signal, passive: true });
+    setTimeout(() => kept.abort(), 5000);
   }
 
   #bringIntoView() {
