@@ -292,9 +292,13 @@ def test_actors_share_rate_limits_through_an_actor(executor: RayExecutor, ray: A
         one.post("m", "cancel", slot)
         assert (await one.apply("m", "reserve", limit, 1, 1)).due_in <= 2
         ray.kill(actor)
-        with pytest.raises(OSError, match="gone"):
+
+        async def ask_until_it_fails() -> None:
             while True:  # Ray ends an actor some time after it was told to
                 await one.apply("m", "reserve", limit, 1, 1)
+
+        with pytest.raises(OSError, match="gone"):
+            await ask_until_it_fails()
 
     asyncio.run(story())
 
