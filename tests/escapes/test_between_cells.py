@@ -136,7 +136,8 @@ def test_a_stopped_cell_leaves_no_lock_behind(open_box, where):
         "with ThreadPoolExecutor(8) as pool:\n    done = list(pool.map(work, range(20)))\nsum(done)",
         timeout=20,
     )
-    assert (ended.value, sorted(map(int, ended.text.split()))) == ("190", list(range(20))), ended
+    # The interpreter itself may say on the process's own stderr that a thread of a stopped cell has ended.
+    assert (ended.value, {str(number) for number in range(20)} <= set(ended.text.split())) == ("190", True), ended
 
 
 def test_threads_of_a_cell_that_ended_by_itself_go_on(open_box):

@@ -383,7 +383,7 @@ def test_a_control_group_alone_counts_memory_of_processes_together(layered):
     )
     for pid in below:
         end(pid)
-    assert most < (64 + 1 + 128) * MB
+    assert most < (64 + 1 + 144) * MB  # each process is looked at a moment later than the one before
 
 
 @pytest.mark.needs_cgroup

@@ -49,4 +49,5 @@ def test_a_server_that_breaks_is_an_error_in_the_cell(behaviour: str, caplog: py
     kind = result.history[0].output.split()[1]
     assert kind in ("McpServerError", "McpToolError", "TimeoutError"), result.history[0].output
     assert (kind == "TimeoutError") == (behaviour == "hangs"), result.history[0].output
-    assert caplog.text == "", "what a server sends is quoted in no log"
+    lines = [line for line in caplog.text.splitlines() if "socket.send() raised exception." not in line]
+    assert lines == [], "what a server sends is quoted in no log"
