@@ -19,6 +19,8 @@ from .replies import CommandFailure, kind_of
 MAX_OUTPUT_BYTES = 8_000_000
 MAX_ERROR_BYTES = 64_000
 _CHUNK = 65_536
+_END_S = 5.0
+"""How long the end of a process that was killed is waited for: one that left its group may hold its pipes."""
 
 # What a program needs to find its files, its proxy and its certificates. No key is among them.
 _COMMON = (
@@ -107,18 +109,35 @@ async def _process(
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # also what it has left running
-        await process.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_S):
+                await _drain(process)
+                await process.wait()
 
 
 async def _communicate(process: asyncio.subprocess.Process, stdin: bytes) -> tuple[str, str]:
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
-    _, stdout, stderr = await asyncio.gather(
-        _write(process.stdin, stdin), _read_all(process.stdout), _read_end(process.stderr)
-    )
+    parts = (_write(process.stdin, stdin), _read_all(process.stdout), _read_end(process.stderr))
+    tasks = [asyncio.ensure_future(part) for part in parts]
+    try:
+        _, stdout, stderr = await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(stdout, bytes)
+    assert isinstance(stderr, bytes)
     await process.wait()
     return stdout.decode("utf-8", "replace"), stderr.decode("utf-8", "replace")
+
+
+async def _drain(process: asyncio.subprocess.Process) -> None:
+    """Read what is left of a process that was ended: asyncio waits for its pipes as well as for itself."""
+    for stream in (process.stdout, process.stderr):
+        while stream is not None and await stream.read(_CHUNK):
+            pass
 
 
 async def _write(stream: asyncio.StreamWriter, data: bytes) -> None:
