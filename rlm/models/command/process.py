@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -19,6 +20,7 @@ from .replies import CommandFailure, kind_of
 MAX_OUTPUT_BYTES = 8_000_000
 MAX_ERROR_BYTES = 64_000
 _CHUNK = 65_536
+_PLACEHOLDER = re.compile(r"\{(?:prompt|system|model)\}")
 _END_S = 5.0
 """How long the end of a process that was killed is waited for: one that left its group may hold its pipes."""
 
@@ -61,12 +63,8 @@ def _arguments(spec: CommandSpec, prompt: str, system: str) -> list[str]:
 
 
 def _filled(part: str, values: dict[str, str]) -> str:
-    """Return a part of the command; only a placeholder of the template itself is replaced, never one in a value."""
-    for placeholder, value in values.items():
-        before, found, after = part.partition(placeholder)
-        if found:
-            return before + value + after
-    return part
+    """Return a part of the command with its placeholders filled; those in a value stay as they are."""
+    return _PLACEHOLDER.sub(lambda found: values[found[0]], part)
 
 
 def _environment(spec: CommandSpec, folder: str) -> dict[str, str]:

@@ -9,7 +9,6 @@ from pathlib import PurePath
 from ...errors import RlmError
 
 PREFIX = "cli/"
-PLACEHOLDERS = ("{prompt}", "{system}", "{model}")
 
 MAX_ARGUMENT_BYTES = 100_000
 """The longest system prompt that is passed as an argument. Linux allows 128 KiB for each."""

@@ -89,11 +89,11 @@ def test_a_program_starts_in_an_empty_folder_with_few_variables(
 
 def test_a_command_with_places_for_the_prompt_and_the_system_prompt(programs: Programs) -> None:
     tool = programs.write("tool", "print(json.dumps({'choices': [{'text': 'four'}]}))")
-    lm = command_lm([str(tool), "--about", "{system}", "--ask={prompt}"], reply="choices.0.text")
+    lm = command_lm([str(tool), "--about", "{system}", "--ask={system} {prompt}"], reply="choices.0.text")
     turns = [("user", "Say {system} and {prompt}.")]
     assert answer_of(lm, turns).text == "four"
     (call,) = programs.calls
-    assert call["argv"] == ["--about", "Be brief.", "--ask=Say {system} and {prompt}."]
+    assert call["argv"] == ["--about", "Be brief.", "--ask=Be brief. Say {system} and {prompt}."]
     assert call["stdin"] == ""
 
 
